@@ -1,0 +1,41 @@
+#include "detect/pci_address.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+namespace toporun::detect {
+namespace {
+
+std::optional<std::uint32_t> hex(std::string_view text, std::size_t most_digits) {
+    std::uint32_t value = 0;
+    if (text.empty() || text.size() > most_digits) return std::nullopt;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
+    if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+    return value;
+}
+
+}  // namespace
+
+std::optional<PciAddress> PciAddress::parse(std::string_view text) {
+    const std::size_t dot = text.rfind('.');
+    const std::size_t colon = text.rfind(':', dot);
+    if (dot == std::string_view::npos || colon == std::string_view::npos) return std::nullopt;
+    const std::size_t domain_colon = colon == 0 ? std::string_view::npos : text.rfind(':', colon - 1);
+    const bool has_domain = domain_colon != std::string_view::npos;
+    const auto domain = has_domain ? hex(text.substr(0, domain_colon), 8) : 0;
+    const std::size_t bus_begin = has_domain ? domain_colon + 1 : 0;
+    const auto bus = hex(text.substr(bus_begin, colon - bus_begin), 2);
+    const auto device = hex(text.substr(colon + 1, dot - colon - 1), 2);
+    const auto function = hex(text.substr(dot + 1), 1);
+    if (!domain || !bus || !device || !function || *device > 31 || *function > 7)
+        return std::nullopt;
+    return PciAddress{*domain, static_cast<std::uint8_t>(*bus), static_cast<std::uint8_t>(*device),
+                      static_cast<std::uint8_t>(*function)};
+}
+
+std::string PciAddress::text() const {
+    return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", domain, bus, device, function);
+}
+
+}  // namespace toporun::detect

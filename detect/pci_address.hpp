@@ -1,0 +1,25 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace toporun::detect {
+
+/// A PCI bus id. One text form everywhere: "0000:18:00.0" (lower case, domain of at least 4 digits).
+struct PciAddress {
+    std::uint32_t domain = 0;
+    std::uint8_t bus = 0;
+    std::uint8_t device = 0;
+    std::uint8_t function = 0;
+
+    /// Accepts "18:00.0", "0000:18:00.0", NVML's "00000000:18:00.0", any case; nothing otherwise.
+    static std::optional<PciAddress> parse(std::string_view text);
+    std::string text() const;
+
+    friend auto operator<=>(const PciAddress&, const PciAddress&) = default;
+};
+
+}  // namespace toporun::detect
