@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "detect/machine.hpp"
+#include "detect/nccl_conf.hpp"
 #include "env/job.hpp"
 #include "profiles/profile.hpp"
 
@@ -81,17 +82,10 @@ struct Plan {
     std::string bind_reason;           ///< why not, when it does not
 };
 
-/// One line of an NCCL configuration file, read before the decision.
-struct ConfValue {
-    std::string name;
-    std::string value;
-    std::string where;                 ///< file:line
-};
-
 /// What the user, the scheduler and the site have set. Conf values are in NCCL's order of precedence.
 struct UserEnvironment {
     std::map<std::string, std::string> variables;
-    std::vector<ConfValue> conf;
+    std::vector<detect::ConfValue> conf;
 
     /// The value NCCL will see: environment first, then the files. Nothing when unset everywhere.
     std::optional<std::string> nccl_value(const std::string& name) const;
