@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "env/plan.hpp"
+
+/// The plan in words. Lines carry no "toporun: " prefix and no line end; they are printable
+/// whatever the machine's names hold.
+namespace toporun::env {
+
+/// Two lines for the start of a run: P2P, interface and binding; threads and loader workers. Each
+/// is shorter than 160 columns.
+std::vector<std::string> plan_lines(const Job& job, const detect::Machine& machine,
+                                    const Plan& plan);
+
+/// Every setting for --explain: value, origin, reason, evidence, NCCL's default; then the decisions
+/// that are no variable (binding, log, measuring) and the findings.
+std::vector<std::string> explain_lines(const Plan& plan);
+
+}  // namespace toporun::env
