@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "env/plan.hpp"
+#include "launcher/command/command.hpp"
+
+namespace toporun::launcher {
+
+/// Absolute paths of what is installed beside toporun; "" = missing.
+struct Installed {
+    std::string shim;    ///< toporun-shim
+    std::string python;  ///< toporun-python, the shim under its interpreter name
+    std::string plugin;  ///< libtoporun-nccl.so
+};
+
+/// What this node's toporun made for its ranks; "" = it could not be made.
+struct NodeFiles {
+    std::string directory;  ///< private directory: records, profiler rings
+    std::string shim_plan;  ///< what shim_plan_text() wrote
+};
+
+/// How the command is started.
+struct Launch {
+    std::vector<std::string> argv;
+    /// Variables to add to the environment, in this order. None of them is set in it already, but
+    /// for PYTHON_EXEC and TOPORUN_ACTIVE, which are replaced.
+    std::vector<std::pair<std::string, std::string>> added;
+    Rewrite rewrite = Rewrite::export_only;  ///< what was really done
+    std::vector<std::string> notes;          ///< one line each
+};
+
+/// The command line and the variables of the launch. Pure but for looking at a PYTHON_EXEC of the
+/// user's through `host`. Words that the user typed are never changed or dropped.
+Launch prepare_launch(const Command& command, const env::Plan& plan, const Installed& installed,
+                      const NodeFiles& files, const Environment& environment, const Host& host);
+
+}  // namespace toporun::launcher

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "detect/cpu_set.hpp"
+#include "env/job.hpp"
+#include "env/plan.hpp"
+
+namespace toporun::launcher {
+
+/// The text of the file that toporun-shim reads (TOPORUN_SHIM_PLAN): CPUs of each local rank when
+/// the plan binds, and the variables that are set per rank. `allowed`: the CPUs this node's toporun
+/// may use. `records_file`: where each shim appends its line; "" = no records.
+///
+///     toporun-shim 1
+///     launcher openmpi
+///     records /tmp/toporun-ab12cd/ranks
+///     allowed 0-7
+///     local_size 2
+///     cpus 0 0-3
+///     cpus 1 4-7
+///     set OMP_NUM_THREADS 3
+///     log_directory /tmp/toporun-ab12cd
+///     log NCCL_DEBUG INFO
+///
+/// Values are the rest of the line, `\\` and `\n` escaped; `{rank}`, `{local_rank}` and `{restart}`
+/// are filled in by the shim. `log` lines are set together or not at all.
+std::string shim_plan_text(const env::Job& job, const env::Plan& plan,
+                           const detect::CpuSet& allowed, const std::string& records_file);
+
+/// One line that a shim wrote. Numbers that it did not find out are empty.
+struct RankRecord {
+    std::optional<int> rank;
+    std::optional<int> local_rank;
+    std::optional<int> local_size;
+    std::optional<int> world_size;
+    int restart = 0;
+    std::string launcher;    ///< whose variables told the rank: torchrun, openmpi, ...; none
+    bool confident = false;  ///< that set of variables is complete and agrees with itself
+    std::string host;
+    int pid = 0;
+    detect::CpuSet cpus;           ///< what the program starts with
+    bool bound = false;            ///< the shim narrowed the mask
+    std::string bind;              ///< bound, kept, not-planned, no-overlap, local-size, ...
+    std::string log;               ///< set, user, unwritable, not-planned
+    std::vector<std::string> set;  ///< names of the variables that the shim set
+};
+
+/// The record in one line; nothing for a line that is torn or not a record.
+std::optional<RankRecord> parse_rank_record(std::string_view line);
+
+/// Every whole record of the file, in its order. Lines that are none are left out.
+std::vector<RankRecord> parse_rank_records(std::string_view text);
+
+}  // namespace toporun::launcher
