@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,15 +8,9 @@
 #include "env/job.hpp"
 #include "env/plan.hpp"
 #include "launcher/log/model.hpp"
+#include "launcher/shim/plan_file.hpp"
 
 namespace toporun::launcher {
-
-/// How the command was changed: "env" (variables only, through PYTHON_EXEC), "inserted" (the shim
-/// stands before the program word), "export-only".
-struct Rewrite {
-    std::string kind = "export-only";
-    std::string note;  ///< why no more than that was possible, "" when nothing
-};
 
 /// The command's own end.
 struct ExitStatus {
@@ -25,23 +18,13 @@ struct ExitStatus {
     std::optional<int> signal;  ///< the signal that ended it
 };
 
-/// One line of the rank shim: what a rank was given.
-struct RankRecord {
-    std::optional<int> rank;
-    std::optional<int> local_rank;
-    std::string host;
-    std::int64_t pid = 0;
-    std::string cpus;  ///< affinity after binding, list form; "" = unknown
-    int restart = 0;
-    std::string note;  ///< what the shim could not do
-};
-
 /// Everything a report is drawn from. Plain data: the report functions read no file and no clock.
 struct RunFacts {
     std::string tool_version;          ///< toporun's own
     std::vector<std::string> command;  ///< as typed; masked by whoever renders it
     env::Job job;
-    Rewrite rewrite;
+    std::string rewrite = "export-only";  ///< "env", "inserted", "export-only"
+    std::string rewrite_note;             ///< why no shim runs, "" when one does
     detect::Machine machine;
     env::Plan plan;
     std::string run_directory;  ///< as to be shown to the user; "" = there is none
@@ -50,7 +33,7 @@ struct RunFacts {
     std::optional<double> duration_s;
     ExitStatus exit;
     LogSummary log;
-    std::vector<RankRecord> ranks;
+    std::vector<RankRecord> ranks;      ///< what the rank shims wrote
     std::vector<std::string> warnings;  ///< of the run itself: "observer ended by signal 9"
     std::vector<std::string> notes;     ///< what is missing and why
     double comm_limit = 0.30;           ///< in-flight share above which the report warns, 0 to 1
