@@ -82,7 +82,7 @@ struct RingHeader {
     uint64_t realtime_ns;            ///< CLOCK_REALTIME at the same moment
     uint32_t communicators;          ///< entries in use; stored with release
     uint32_t communicators_refused;  ///< communicators that found the table full
-    uint8_t reserved0[48];
+    uint8_t reserved0[56];
     uint64_t next_ticket;  ///< operations begun so far; the only contended word
     uint8_t reserved1[56];
     uint64_t stale;  ///< stamps of operations whose record had been overwritten
