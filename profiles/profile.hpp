@@ -11,13 +11,13 @@ namespace toporun::profiles {
 
 /// One value of a profile: a variable, or a decision "left to NCCL" when `value` is empty.
 struct Value {
-    std::string name;                   ///< variable
-    std::optional<std::string> value;   ///< empty: leave = true
+    std::string name;                  ///< variable
+    std::optional<std::string> value;  ///< empty: leave = true
     std::string reason;
     std::string source;
-    std::string since;                  ///< NCCL version, inclusive; "" = any
-    std::string until;                  ///< NCCL version, inclusive; "" = any
-    std::string where;                  ///< file:line:column
+    std::string since;  ///< NCCL version, inclusive; "" = any
+    std::string until;  ///< NCCL version, inclusive; "" = any
+    std::string where;  ///< file:line:column
 };
 
 /// What a machine must look like for the profile. Empty members are not compared.
@@ -25,10 +25,10 @@ struct Match {
     std::vector<std::string> gpu_names;  ///< part of the GPU's name, any of them
     std::optional<int> gpu_count;
     std::optional<int> gpu_count_min;
-    std::string links;                   ///< "nvswitch", "nvlink", "none"
-    std::string peer_access;             ///< "ok", "refused"
-    std::string vendor;                  ///< part of DMI sys_vendor
-    std::string product;                 ///< start of DMI product_name
+    std::string links;        ///< "nvswitch", "nvlink", "none"
+    std::string peer_access;  ///< "ok", "refused"
+    std::string vendor;       ///< part of DMI sys_vendor
+    std::string product;      ///< start of DMI product_name
 };
 
 struct Profile {
@@ -41,19 +41,19 @@ struct Profile {
 
 /// A row of profiler-versions.toml: where the profiler plugin must not be loaded, or may.
 struct ProfilerRule {
-    std::string library;                     ///< "nccl", "rccl"
-    std::string since;                       ///< inclusive; "" = any
-    std::string until;                       ///< inclusive; "" = any
+    std::string library;                           ///< "nccl", "rccl"
+    std::string since;                             ///< inclusive; "" = any
+    std::string until;                             ///< inclusive; "" = any
     std::optional<std::uint64_t> shm_below_bytes;  ///< only where /dev/shm is smaller
-    bool all_events_only = false;            ///< concerns a mask of all events, which toporun never uses
-    bool load = false;                       ///< true: known good
+    bool all_events_only = false;  ///< concerns a mask of all events, which toporun never uses
+    bool load = false;             ///< true: known good
     std::string reason;
     std::string source;
     std::string where;
 };
 
 struct ProfilerVersions {
-    std::vector<ProfilerRule> rules;         ///< the first that applies decides
+    std::vector<ProfilerRule> rules;  ///< the first that applies decides
 };
 
 /// Reads a profile. Throws Error with file:line:column, unknown keys refused with a suggestion.
@@ -66,5 +66,9 @@ ProfilerVersions builtin_profiler_versions();
 
 /// Negative, zero or positive as version `a` is below, equal to or above `b`: "2.9" < "2.28.9".
 int compare_versions(std::string_view a, std::string_view b);
+
+/// Whether `version` is in the inclusive range; "" = no bound. `until` is compared in as many parts
+/// as it has: "2.30.7" is within "2.30".
+bool version_in_range(std::string_view version, std::string_view since, std::string_view until);
 
 }  // namespace toporun::profiles

@@ -1,0 +1,214 @@
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "base/error.hpp"
+#include "profiles/profile.hpp"
+
+namespace {
+
+using toporun::Error;
+using toporun::profiles::Profile;
+using toporun::profiles::read_profile;
+using toporun::profiles::read_profiler_versions;
+
+constexpr const char* kHead = "name = \"p\"\ntitle = \"t\"\n[match]\ngpu_count = 8\n";
+
+std::string with_value(const std::string& keys) {
+    return std::string(kHead) + "[[values]]\n" + keys;
+}
+
+struct Fault {
+    std::string name;
+    std::string text;
+    std::string what;   ///< part of the message
+    std::string where;  ///< whole
+    std::string hint;   ///< part
+};
+
+TEST_CASE("a profile is read with all its keys") {
+    const Profile profile = read_profile(
+        "name = \"own-box\"\ntitle = \"Our box\"\n"
+        "[match]\ngpu_names = [\"H100\", \"H200\"]\ngpu_count = 8\ngpu_count_min = 2\n"
+        "links = \"nvswitch\"\npeer_access = \"ok\"\nvendor = \"Supermicro\"\nproduct = \"SYS\"\n"
+        "[[values]]\nvariable = \"NCCL_P2P_LEVEL\"\nvalue = \"NVL\"\nreason = \"r\"\n"
+        "source = \"s\"\nsince = \"2.8\"\nuntil = \"2.30.7\"\n"
+        "[[values]]\nvariable = \"NCCL_IB_HCA\"\nleave = true\nreason = \"r\"\nsource = \"s\"\n"
+        "[[values]]\nvariable = \"OMP_NUM_THREADS\"\nvalue = 4\nreason = \"r\"\nsource = \"s\"\n",
+        "own.toml");
+    CHECK(profile.name == "own-box");
+    CHECK(profile.title == "Our box");
+    CHECK(profile.file == "own.toml");
+    CHECK(profile.match.gpu_names == std::vector<std::string>{"H100", "H200"});
+    CHECK(profile.match.gpu_count == 8);
+    CHECK(profile.match.gpu_count_min == 2);
+    CHECK(profile.match.links == "nvswitch");
+    CHECK(profile.match.peer_access == "ok");
+    CHECK(profile.match.vendor == "Supermicro");
+    CHECK(profile.match.product == "SYS");
+    REQUIRE(profile.values.size() == 3);
+    CHECK(profile.values[0].value == "NVL");
+    CHECK(profile.values[0].since == "2.8");
+    CHECK(profile.values[0].until == "2.30.7");
+    CHECK(profile.values[0].where == "own.toml:11:1");
+    CHECK(profile.values[1].value == std::nullopt);
+    CHECK(profile.values[2].value == "4");
+}
+
+TEST_CASE("each fault of a profile is named with its place") {
+    const std::string good = "variable = \"NCCL_BUFFSIZE\"\nreason = \"r\"\nsource = \"s\"\n";
+    const std::vector<Fault> faults = {
+        {"no name", "title = \"t\"\n", "name", "f.toml:1:1", ""},
+        {"bad name", "name = \"A b\"\ntitle = \"t\"\n", "'A b' is no profile name", "f.toml:1:8",
+         ""},
+        {"no title", "name = \"a\"\n", "title", "f.toml:1:1", ""},
+        {"matches everything", "name = \"a\"\ntitle = \"t\"\n", "does not say what it matches",
+         "f.toml:1:1", "gpu_names"},
+        {"unknown key", std::string(kHead) + "gpu_cuont = 8\n", "gpu_cuont", "f.toml:5:1",
+         "gpu_count"},
+        {"unknown top key", std::string("nmae = 1\n") + kHead, "nmae", "f.toml:1:1", "name"},
+        {"unknown value key", with_value(good + "value = 1\nsorce = \"s\"\n"), "sorce",
+         "f.toml:10:1", "source"},
+        {"no reason", with_value("variable = \"NCCL_BUFFSIZE\"\nvalue = 1\nsource = \"s\"\n"),
+         "reason", "f.toml:5:1", ""},
+        {"blank reason",
+         with_value("variable = \"NCCL_BUFFSIZE\"\nvalue = 1\nreason = \" \"\nsource = \"s\"\n"),
+         "'reason' must not be empty", "f.toml:8:10", ""},
+        {"no source", with_value("variable = \"NCCL_BUFFSIZE\"\nvalue = 1\nreason = \"r\"\n"),
+         "source", "f.toml:5:1", ""},
+        {"no value", with_value(good), "a value is missing", "f.toml:5:1", "leave = true"},
+        {"both", with_value(good + "value = 1\nleave = true\n"), "exclude each other",
+         "f.toml:10:9", ""},
+        {"leave false", with_value(good + "leave = false\n"), "can only be true", "f.toml:9:9", ""},
+        {"empty value", with_value(good + "value = \"\"\n"), "must not be empty", "f.toml:9:9",
+         "leave = true"},
+        {"boolean value", with_value(good + "value = true\n"), "'true' means 0", "f.toml:9:9",
+         "1 or 0"},
+        {"float value", with_value(good + "value = 1.5\n"), "found a float", "f.toml:9:9", ""},
+        {"two lines", with_value(good + "value = \"a\\nb\"\n"), "one line", "f.toml:9:9", ""},
+        {"lower case variable",
+         with_value("variable = \"nccl_x\"\nvalue = 1\nreason = \"r\"\nsource = \"s\"\n"),
+         "'nccl_x' cannot be in a profile", "f.toml:6:12", "NCCL_"},
+        {"foreign variable",
+         with_value("variable = \"LD_PRELOAD\"\nvalue = \"x\"\nreason = \"r\"\nsource = \"s\"\n"),
+         "'LD_PRELOAD' cannot be in a profile", "f.toml:6:12", "start with"},
+        {"never set",
+         with_value("variable = \"NCCL_ALGO\"\nvalue = \"Ring\"\nreason = \"r\"\nsource = \"s\"\n"),
+         "'NCCL_ALGO' cannot be in a profile", "f.toml:6:12", "never set automatically"},
+        {"bad version", with_value(good + "value = 1\nsince = \"2.x\"\n"), "'2.x' is not a version",
+         "f.toml:10:9", "2.28.9"},
+        {"one part", with_value(good + "value = 1\nuntil = \"2\"\n"), "'2' is not a version",
+         "f.toml:10:9", ""},
+        {"range", with_value(good + "value = 1\nsince = \"2.30\"\nuntil = \"2.28\"\n"),
+         "'until' 2.28 is below 'since' 2.30", "f.toml:11:9", ""},
+        {"links", "name = \"a\"\ntitle = \"t\"\n[match]\nlinks = \"nvlnk\"\n",
+         "'nvlnk' is no value of 'links'", "f.toml:4:9", "nvlink"},
+        {"count", "name = \"a\"\ntitle = \"t\"\n[match]\ngpu_count = -1\n", "must be 0 to 1024",
+         "f.toml:4:13", ""},
+        {"empty GPU name", "name = \"a\"\ntitle = \"t\"\n[match]\ngpu_names = [\"\"]\n",
+         "must not be empty", "f.toml:4:13", ""},
+        {"not TOML", "name = \n", "", "f.toml:1:8", ""},
+        {"escape sequence", "name = \"\\u001b[31m\"\n", "\\x1b", "f.toml:1:8", ""},
+    };
+    for (const Fault& fault : faults) {
+        CAPTURE(fault.name);
+        try {
+            read_profile(fault.text, "f.toml");
+            FAIL_CHECK("accepted");
+        } catch (const Error& error) {
+            const std::string what = error.what();
+            CAPTURE(what);
+            CAPTURE(error.where());
+            CAPTURE(error.hint());
+            CHECK(what.find(fault.what) != std::string::npos);
+            CHECK((fault.where.empty() || error.where() == fault.where));
+            CHECK((error.hint() + what).find(fault.hint) != std::string::npos);
+            CHECK(what.find('\x1b') == std::string::npos);
+        }
+    }
+}
+
+TEST_CASE("variables that are never set automatically are refused in a profile") {
+    const std::vector<std::string> names = {"NCCL_PROTO",
+                                            "NCCL_COMM_ID",
+                                            "NCCL_TOPO_FILE",
+                                            "NCCL_IB_ADDR_FAMILY",
+                                            "NCCL_WIN_ENABLE",
+                                            "NCCL_P2P_NVL_CHUNKSIZE",
+                                            "NCCL_NVLS_CHUNKSIZE",
+                                            "NCCL_SPLIT_SHARE_RESOURCES",
+                                            "NCCL_DEBUG",
+                                            "NCCL_DEBUG_SUBSYS",
+                                            "NCCL_PROFILER_PLUGIN",
+                                            "OMP_PROC_BIND",
+                                            "NCCL_NET",
+                                            "NCCL_IB_RESILIENCY_PORT_FAILOVER"};
+    for (const std::string& name : names) {
+        CAPTURE(name);
+        CHECK_THROWS_AS(read_profile(with_value("variable = \"" + name +
+                                                "\"\nleave = true\nreason = \"r\"\nsource = "
+                                                "\"s\"\n"),
+                                     "f.toml"),
+                        Error);
+    }
+    for (const std::string name : {"NCCL_NET_GDR_LEVEL", "NCCL_P2P_LEVEL", "NCCL_NVLS_ENABLE",
+                                   "NCCL_P2P_DISABLE", "OMP_NUM_THREADS", "FI_PROVIDER"}) {
+        CAPTURE(name);
+        CHECK_NOTHROW(read_profile(with_value("variable = \"" + name +
+                                              "\"\nleave = true\nreason = \"r\"\nsource = "
+                                              "\"s\"\n"),
+                                   "f.toml"));
+    }
+}
+
+TEST_CASE("a rule of profiler-versions is read with all its keys") {
+    const auto versions = read_profiler_versions(
+        "[[rules]]\nlibrary = \"nccl\"\nsince = \"2.30\"\nuntil = \"2.30.7\"\n"
+        "shm_below_bytes = 67108865\nall_events_only = true\nload = false\nreason = \"r\"\n"
+        "source = \"s\"\n",
+        "v.toml");
+    REQUIRE(versions.rules.size() == 1);
+    const auto& rule = versions.rules[0];
+    CHECK(rule.library == "nccl");
+    CHECK(rule.since == "2.30");
+    CHECK(rule.until == "2.30.7");
+    CHECK(rule.shm_below_bytes == 67108865u);
+    CHECK(rule.all_events_only);
+    CHECK_FALSE(rule.load);
+    CHECK(rule.where == "v.toml:1:1");
+}
+
+TEST_CASE("each fault of a profiler rule is named") {
+    const std::vector<Fault> faults = {
+        {"no library", "[[rules]]\nload = true\nreason = \"r\"\nsource = \"s\"\n", "library", "",
+         ""},
+        {"library", "[[rules]]\nlibrary = \"ncl\"\n", "'ncl' is no value", "v.toml:2:11", "nccl"},
+        {"no load", "[[rules]]\nlibrary = \"nccl\"\nreason = \"r\"\nsource = \"s\"\n",
+         "'load' is missing", "v.toml:1:1", ""},
+        {"no source", "[[rules]]\nlibrary = \"nccl\"\nload = true\nreason = \"r\"\n", "source",
+         "v.toml:1:1", ""},
+        {"shm", "[[rules]]\nlibrary = \"nccl\"\nload = true\nshm_below_bytes = 0\n", "above 0",
+         "v.toml:4:19", ""},
+        {"unknown key",
+         "[[rules]]\nlibrary = \"nccl\"\nload = true\nreason = \"r\"\nsource = \"s\"\nrason = 1\n",
+         "rason", "v.toml:6:1", "reason"},
+        {"unknown table", "[[rule]]\n", "rule", "", "rules"},
+    };
+    for (const Fault& fault : faults) {
+        CAPTURE(fault.name);
+        try {
+            read_profiler_versions(fault.text, "v.toml");
+            FAIL_CHECK("accepted");
+        } catch (const Error& error) {
+            const std::string what = error.what();
+            CAPTURE(what);
+            CAPTURE(error.where());
+            CHECK(what.find(fault.what) != std::string::npos);
+            CHECK((fault.where.empty() || error.where() == fault.where));
+            CHECK((error.hint() + what).find(fault.hint) != std::string::npos);
+        }
+    }
+}
+
+}  // namespace
