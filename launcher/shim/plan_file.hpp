@@ -42,10 +42,16 @@ struct RankRecord {
     bool confident = false;  ///< that set of variables is complete and agrees with itself
     std::string host;
     int pid = 0;
-    detect::CpuSet cpus;           ///< what the program starts with
-    bool bound = false;            ///< the shim narrowed the mask
-    std::string bind;              ///< bound, kept, not-planned, no-overlap, local-size, ...
-    std::string log;               ///< set, user, unwritable, not-planned
+    detect::CpuSet cpus;  ///< what the program starts with
+    /// The mask was smaller than the node's before the shim looked at it: a launcher has bound.
+    bool narrowed = false;
+    /// bound: by the shim; kept: the mask was as planned already. Else not bound, and why:
+    /// not-planned, local-size (another number of ranks than planned), no-overlap, unknown-rank,
+    /// unknown-mask, refused.
+    std::string bind;
+    /// set; user: the worker's environment had one of the three; unwritable: the directory;
+    /// not-planned.
+    std::string log;
     std::vector<std::string> set;  ///< names of the variables that the shim set
 };
 

@@ -1,0 +1,287 @@
+/* toporun-shim PROGRAM [ARG...]: started by a launcher in place of a worker. Finds its rank, binds,
+ * sets what is left to set for this rank, records one line and becomes the program, with the same
+ * pid. Whatever fails on the way, the program is started all the same.
+ *
+ * Under the name toporun-python it stands for a Python interpreter (PYTHON_EXEC of torchrun), which
+ * TOPORUN_PYTHON names. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "plan.h"
+#include "rank.h"
+#include "variables.h"
+
+enum { kOwnFailure = 125, kNotExecutable = 126, kNotFound = 127 };
+static const char kPythonName[] = "toporun-python";
+
+/* What the record says was done. */
+struct outcome {
+    const char* bind;
+    const char* log;
+    bool narrowed; /* the mask was smaller than the node's before the shim looked at it */
+    struct pu_set cpus;
+    char set[4096]; /* names of the variables that were set, joined by commas */
+};
+
+static const char* base_name(const char* path) {
+    const char* slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+/* --- binding -------------------------------------------------------------------------------------
+ */
+
+static bool planned_cpus(const struct shim_plan* plan, int local_rank, struct pu_set* cpus) {
+    size_t position = 0;
+    for (char* line; (line = next_line(plan, "cpus", &position)) != NULL;) {
+        char* list = strchr(line, ' ');
+        if (list == NULL) continue;
+        *list = '\0';
+        const bool here = to_count(line) == local_rank;
+        *list = ' ';
+        if (here) return parse_pu_set(list + 1, cpus);
+    }
+    return false;
+}
+
+/* Binds inside the mask that this process was given: what somebody narrowed is never widened. */
+static const char* bind_rank(const struct shim_plan* plan, const struct rank* rank,
+                             struct outcome* outcome) {
+    struct pu_set allowed;
+    struct pu_set planned;
+    if (sched_getaffinity(0, sizeof outcome->cpus, (cpu_set_t*)(void*)&outcome->cpus) != 0)
+        return "unknown-mask";
+    outcome->narrowed = parse_pu_set(plan_value(plan, "allowed"), &allowed) &&
+                        !pu_set_equal(&allowed, &outcome->cpus);
+    const int local_size = to_count(plan_value(plan, "local_size"));
+    if (local_size < 0) return "not-planned";
+    if (!rank->confident) return "unknown-rank";
+    if (rank->local_size >= 0 && rank->local_size != local_size) return "local-size";
+    if (!planned_cpus(plan, rank->local_rank, &planned)) return "not-planned";
+    const struct pu_set target = pu_set_and(&planned, &outcome->cpus);
+    if (pu_set_empty(&target)) return "no-overlap";
+    if (pu_set_equal(&target, &outcome->cpus)) return "kept";
+    if (sched_setaffinity(0, sizeof target, (const cpu_set_t*)(const void*)&target) != 0)
+        return "refused";
+    sched_getaffinity(0, sizeof outcome->cpus, (cpu_set_t*)(void*)&outcome->cpus);
+    return "bound";
+}
+
+/* --- variables -----------------------------------------------------------------------------------
+ */
+
+static void note_set(struct outcome* outcome, const char* name) {
+    const size_t used = strlen(outcome->set);
+    snprintf(outcome->set + used, sizeof outcome->set - used, "%s%.*s", used > 0 ? "," : "",
+             (int)strcspn(name, " ="), name);
+}
+
+/* Sets what a `NAME VALUE` line says unless somebody has set it. */
+static void set_line(struct variables_list* variables, const char* line, const struct rank* rank,
+                     struct outcome* outcome) {
+    const char* value = strchr(line, ' ');
+    if (value == NULL || value == line || has_variable(variables, line)) return;
+    char* filled = fill_in(value + 1, rank);
+    if (filled != NULL && add_variable(variables, line, filled)) note_set(outcome, line);
+    free(filled);
+}
+
+/* NCCL writes its log to stdout when it cannot open the file: so a file is really made and written.
+ */
+static bool can_write_in(const char* directory) {
+    char name[4096];
+    const int length = snprintf(name, sizeof name, "%s/.try-%ld", directory, (long)getpid());
+    if (length < 0 || (size_t)length >= sizeof name) return false;
+    if (mkdir(directory, 0700) != 0 && errno != EEXIST) return false;
+    const int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) return false;
+    const bool written = write(fd, "\n", 1) == 1;
+    close(fd);
+    unlink(name);
+    return written;
+}
+
+/* NCCL's three log variables are one decision: all are set or none. */
+static const char* set_log(struct variables_list* variables, const struct shim_plan* plan,
+                           const struct rank* rank, struct outcome* outcome) {
+    size_t position = 0;
+    bool any = false;
+    for (char* line; (line = next_line(plan, "log", &position)) != NULL; any = true)
+        if (has_variable(variables, line)) return "user";
+    if (!any) return "not-planned";
+    char* directory = fill_in(plan_value(plan, "log_directory"), rank);
+    const bool writable = directory != NULL && *directory == '/' && can_write_in(directory);
+    free(directory);
+    if (!writable) return "unwritable";
+    position = 0;
+    for (char* line; (line = next_line(plan, "log", &position)) != NULL;)
+        set_line(variables, line, rank, outcome);
+    return "set";
+}
+
+static void set_variables(struct variables_list* variables, const struct shim_plan* plan,
+                          const struct rank* rank, struct outcome* outcome) {
+    size_t position = 0;
+    for (char* line; (line = next_line(plan, "set", &position)) != NULL;)
+        set_line(variables, line, rank, outcome);
+    outcome->log = set_log(variables, plan, rank, outcome);
+}
+
+/* What was put there for the shim alone. A PYTHON_EXEC that the user had set comes back. */
+static void remove_private(struct variables_list* variables) {
+    const char* python_exec = getenv("PYTHON_EXEC");
+    if (python_exec != NULL && strcmp(base_name(python_exec), kPythonName) == 0) {
+        const char* users = getenv("TOPORUN_PYTHON_EXEC");
+        remove_variable(variables, "PYTHON_EXEC");
+        if (users != NULL) add_variable(variables, "PYTHON_EXEC", users);
+    }
+    remove_variable(variables, "TOPORUN_SHIM_PLAN");
+    remove_variable(variables, "TOPORUN_PYTHON");
+    remove_variable(variables, "TOPORUN_PYTHON_EXEC");
+}
+
+/* --- record --------------------------------------------------------------------------------------
+ */
+
+struct line {
+    char text[32768];
+    size_t used;
+};
+
+/* Appends `\tNAME=VALUE`; bytes that could end the field or the line become '?'. */
+static void add_field(struct line* line, const char* name, const char* format, ...) {
+    char value[20480];
+    va_list arguments;
+    va_start(arguments, format);
+    if (vsnprintf(value, sizeof value, format, arguments) < 0) value[0] = '\0';
+    va_end(arguments);
+    for (char* c = value; *c != '\0'; ++c)
+        if ((unsigned char)*c < 0x20 || (unsigned char)*c >= 0x7f) *c = '?';
+    const size_t left = sizeof line->text - line->used;
+    const int length = snprintf(line->text + line->used, left, "\t%s=%s", name, value);
+    if (length > 0 && (size_t)length < left) line->used += (size_t)length;
+}
+
+static void add_count(struct line* line, const char* name, int value) {
+    if (value >= 0) add_field(line, name, "%d", value);
+}
+
+static void fill_record(struct line* line, const struct rank* rank, const struct outcome* outcome) {
+    char cpus[16384];
+    struct utsname host;
+    print_pu_set(&outcome->cpus, cpus, sizeof cpus);
+    line->used = (size_t)snprintf(line->text, sizeof line->text, "rank-record");
+    add_count(line, "rank", rank->rank);
+    add_count(line, "local_rank", rank->local_rank);
+    add_count(line, "local_size", rank->local_size);
+    add_count(line, "world_size", rank->world_size);
+    add_count(line, "restart", rank->restart);
+    add_field(line, "launcher", "%s", rank->source);
+    add_field(line, "confident", "%d", rank->confident);
+    add_field(line, "host", "%s", uname(&host) == 0 ? host.nodename : "");
+    add_field(line, "pid", "%ld", (long)getpid());
+    add_field(line, "cpus", "%s", cpus);
+    add_field(line, "narrowed", "%d", outcome->narrowed);
+    add_field(line, "bind", "%s", outcome->bind);
+    add_field(line, "log", "%s", outcome->log);
+    add_field(line, "set", "%s", outcome->set);
+    add_field(line, "end", "1");
+    line->text[line->used++] = '\n';
+}
+
+/* One write, so that lines of ranks that start together do not mix. */
+static void write_record(const char* path, const struct rank* rank, const struct outcome* outcome) {
+    static struct line line;
+    if (*path != '/') return;
+    const int flags =
+        O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+    const int fd = open(path, flags, 0600);
+    if (fd < 0) return;
+    struct stat info;
+    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) {
+        fill_record(&line, rank, outcome);
+        /* A record that does not fit on the disk is lost; the program must start. */
+        const ssize_t ignored = write(fd, line.text, line.used);
+        (void)ignored;
+    }
+    close(fd);
+}
+
+/* --- the program
+ * ---------------------------------------------------------------------------------- */
+
+static void complain(const char* program, const char* reason) {
+    char message[8192];
+    size_t used = (size_t)snprintf(message, sizeof message, "toporun-shim: error: cannot run '");
+    for (; *program != '\0' && used < sizeof message - 256; ++program) {
+        const unsigned char byte = (unsigned char)*program;
+        const bool plain = byte >= 0x20 && byte < 0x7f;
+        used += (size_t)snprintf(message + used, 8, plain ? "%c" : "\\x%02x", byte);
+    }
+    used += (size_t)snprintf(message + used, sizeof message - used, "': %s\n", reason);
+    const ssize_t ignored = write(STDERR_FILENO, message, used);
+    (void)ignored;
+}
+
+static void execute(const char* path, char** argv, const struct variables_list* variables) {
+    if (variables->entries != NULL) execvpe(path, argv, variables->entries);
+    /* What was added may be what makes the environment too long. */
+    if (variables->entries == NULL || errno == E2BIG) execvpe(path, argv, environ);
+}
+
+static int run_program(char** argv, const struct variables_list* variables) {
+    execute(argv[0], argv, variables);
+    const int reason = errno;
+    complain(argv[0], reason == ENOENT ? "not found" : strerror(reason));
+    return reason == ENOENT ? kNotFound : kNotExecutable;
+}
+
+/* The interpreter that the launcher would have used, else what PATH has. */
+static int run_interpreter(char** argv, const struct variables_list* variables) {
+    static char python3[] = "python3";
+    static char python[] = "python";
+    char* candidates[] = {getenv("TOPORUN_PYTHON"), python3, python};
+    for (size_t i = 0; i < sizeof(candidates) / sizeof(candidates[0]); ++i) {
+        if (candidates[i] == NULL || *candidates[i] == '\0') continue;
+        if (strcmp(base_name(candidates[i]), kPythonName) == 0) continue;
+        argv[0] = candidates[i];
+        execute(argv[0], argv, variables);
+    }
+    return run_program(argv, variables);
+}
+
+static void prepare(struct variables_list* variables) {
+    static struct outcome outcome;
+    const char* plan_path = getenv("TOPORUN_SHIM_PLAN");
+    const struct shim_plan plan =
+        plan_path == NULL ? (struct shim_plan){NULL, 0} : read_plan(plan_path);
+    const struct rank rank = find_rank(plan_value(&plan, "launcher"));
+    outcome.bind = bind_rank(&plan, &rank, &outcome);
+    outcome.log = "not-planned";
+    if (variables->entries != NULL) {
+        set_variables(variables, &plan, &rank, &outcome);
+        remove_private(variables);
+    }
+    write_record(plan_value(&plan, "records"), &rank, &outcome);
+}
+
+int main(int argc, char** argv) {
+    const bool interpreter = argc > 0 && strcmp(base_name(argv[0]), kPythonName) == 0;
+    if (!interpreter && argc < 2) {
+        static const char kUsage[] = "toporun-shim: error: no program given\n";
+        const ssize_t ignored = write(STDERR_FILENO, kUsage, sizeof kUsage - 1);
+        (void)ignored;
+        return kOwnFailure;
+    }
+    struct variables_list variables = copy_environment();
+    prepare(&variables);
+    return interpreter ? run_interpreter(argv, &variables) : run_program(argv + 1, &variables);
+}
