@@ -88,9 +88,9 @@ struct CommunicatorShape {
     int local_ranks = 0;
 };
 
-enum class Transport { p2p, p2p_indirect, shm, net, collnet, other };
+enum class Transport { p2p, p2p_indirect, shm, net, other };
 
-/// "P2P", "P2P-indirect", "SHM", "NET", "COLLNET", "other".
+/// "P2P", "P2P-indirect", "SHM", "NET", "other".
 std::string_view transport_name(Transport transport);
 
 /// `Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM`. Ranks are those of one communicator, which the line
@@ -130,10 +130,13 @@ using Event = std::variant<Unknown, Version, Bootstrap, NetworkDevices, UsingNet
 struct Line {
     Record record;
     Event event;
+    bool torn = false;  ///< another record starts inside this one: two writers, one file
+    /// The line is NCCL's: it has the record prefix or is a version line.
+    bool from_nccl() const { return record.level != Level::bare || event.index() != 0; }
 };
 
-/// Reads one line, without its line end. The record prefix is searched anywhere in the line, so
-/// that prefixes of launchers and time stamps do not matter.
+/// Reads one line. The record prefix is searched anywhere in the line, so that prefixes of
+/// launchers and time stamps do not matter; of several records in one line the last is read.
 Line parse_line(std::string_view line);
 
 /// The PCI bus id that NCCL prints as one number, `1a000` -> "0000:1a:00.0" (domain << 20 | bus <<

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+namespace toporun::detect::nccl_log {
+
+/// Reads a text from left to right. A reader that does not match leaves the position as it is.
+class Cursor {
+  public:
+    explicit Cursor(std::string_view text) : rest_(text) {}
+
+    std::string_view rest() const { return rest_; }
+
+    bool skip(std::string_view literal) {
+        if (!rest_.starts_with(literal)) return false;
+        rest_.remove_prefix(literal.size());
+        return true;
+    }
+    void skip_blanks() {
+        rest_.remove_prefix(std::min(rest_.find_first_not_of(' '), rest_.size()));
+    }
+
+    /// The text before `end`, which is skipped too; nothing when `end` does not follow.
+    std::optional<std::string_view> until(std::string_view end) {
+        const std::size_t at = rest_.find(end);
+        if (at == std::string_view::npos) return std::nullopt;
+        const std::string_view before = rest_.substr(0, at);
+        rest_.remove_prefix(at + end.size());
+        return before;
+    }
+    /// The next word, up to a blank or the end; blanks before it are skipped.
+    std::string_view word() {
+        skip_blanks();
+        const std::string_view found = rest_.substr(0, rest_.find(' '));
+        rest_.remove_prefix(found.size());
+        return found;
+    }
+    /// A decimal number that fits `Number`.
+    template <typename Number>
+    std::optional<Number> number() {
+        Number value = 0;
+        const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
+        if (error != std::errc()) return std::nullopt;
+        rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
+        return value;
+    }
+
+  private:
+    std::string_view rest_;
+};
+
+/// All of `text` as a decimal number.
+template <typename Number>
+std::optional<Number> whole_number(std::string_view text) {
+    Cursor cursor(text);
+    const std::optional<Number> value = cursor.number<Number>();
+    return cursor.rest().empty() ? value : std::nullopt;
+}
+
+}  // namespace toporun::detect::nccl_log
