@@ -1,0 +1,38 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+
+/// What supervisor and observer say to each other: small fixed messages over one SOCK_SEQPACKET
+/// pair. Neither side ever blocks on the other: a message that does not fit is dropped.
+namespace toporun::launcher {
+
+enum class LinkKind : int {
+    started,      ///< supervisor: the command runs, value = its pid
+    ended,        ///< supervisor: the command ended, value = its raw wait status
+    not_started,  ///< supervisor: exec failed, value = errno
+    saw_signal,   ///< observer: received signal `value` itself (the witness, see Supervisor)
+    done,         ///< observer: report written, nothing more to come
+};
+
+struct LinkMessage {
+    LinkKind kind = LinkKind::done;
+    int value = 0;
+};
+
+/// Two connected close-on-exec descriptors. Throws Error when none can be had.
+struct LinkPair {
+    int supervisor = -1;
+    int observer = -1;
+};
+LinkPair make_link();
+
+/// Sends without waiting; false when the peer is gone or its buffer is full.
+bool send_message(int link, LinkMessage message);
+
+enum class LinkState { message, nothing, closed };
+/// Receives without waiting.
+LinkState receive_message(int link, LinkMessage& message);
+
+}  // namespace toporun::launcher
