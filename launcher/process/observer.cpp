@@ -1,0 +1,300 @@
+#include "launcher/process/observer.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <optional>
+
+#include "base/error.hpp"
+#include "launcher/process/console.hpp"
+#include "launcher/process/observer_link.hpp"
+#include "launcher/process/process_tree.hpp"
+#include "launcher/process/run_directory.hpp"
+#include "launcher/process/run_files.hpp"
+#include "launcher/process/run_watch.hpp"
+#include "launcher/process/signals.hpp"
+#include "launcher/report/report.hpp"
+
+namespace toporun::launcher {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kPollInterval{200};
+/// A live warning needs a window that is no start-up effect.
+constexpr double kLiveWarningWindowS = 60;
+/// The line of closing_lines() that is said once, while the command runs or after it.
+constexpr std::string_view kWarning = "warning: ";
+constexpr std::string_view kShareWarning = "warning: collectives in flight";
+/// After this time the processes of a killed supervisor that still run are named.
+constexpr std::chrono::seconds kOrphanPatience{5};
+
+/// Closes every descriptor but the two and puts /dev/null at 0 to 2, so that nobody who waits for
+/// the end of a pipe or a lock waits for the observer.
+void keep_only(int first, int second) {
+    const int low = std::min(first, second), high = std::max(first, second);
+    const auto close_between = [](int from, int to) {
+        if (from <= to)
+            ::syscall(SYS_close_range, static_cast<unsigned>(from), static_cast<unsigned>(to), 0u);
+    };
+    close_between(0, low - 1);
+    close_between(low + 1, high - 1);
+    ::syscall(SYS_close_range, static_cast<unsigned>(high + 1), ~0u, 0u);
+    for (int fd = 0; fd < 3; ++fd)
+        if (::open("/dev/null", O_RDWR) > 2) break;
+}
+
+class ObserverLoop {
+  public:
+    ObserverLoop(ObserverTask task, int link, int error_copy)
+        : task_(std::move(task)),
+          link_(link),
+          console_(error_copy, task_.quiet),
+          watch_(task_.private_directory),
+          files_(task_.run_directory) {
+        const sigset_t relayed = relayed_signals();
+        signals_ = ::signalfd(-1, &relayed, SFD_CLOEXEC | SFD_NONBLOCK);
+    }
+
+    void run() {
+        note_fault(files_.write_plan(task_.facts));
+        while (!finished_) {
+            wait();
+            read_signals();
+            read_link();
+            watch_.poll();
+            warn_while_running();
+            watch_orphans();
+        }
+    }
+
+  private:
+    void wait() {
+        std::array<pollfd, 3> waits = {{{signals_, POLLIN, 0},
+                                        {link_open_ ? link_ : -1, POLLIN, 0},
+                                        {supervisor_lost_ ? command_fd_ : -1, POLLIN, 0}}};
+        ::poll(waits.data(), waits.size(), static_cast<int>(kPollInterval.count()));
+        if (supervisor_lost_ && (command_fd_ < 0 || (waits[2].revents & POLLIN) != 0))
+            command_gone_ = true;
+    }
+
+    void read_signals() {
+        signalfd_siginfo info{};
+        while (::read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info))
+            if (info.ssi_code <= 0)  // a key press needs no witness
+                send_message(link_, {LinkKind::saw_signal, static_cast<int>(info.ssi_signo)});
+    }
+
+    void read_link() {
+        LinkMessage message;
+        while (link_open_) {
+            switch (receive_message(link_, message)) {
+                case LinkState::nothing:
+                    return;
+                case LinkState::closed:
+                    supervisor_gone();
+                    return;
+                case LinkState::message:
+                    take(message);
+                    break;
+            }
+        }
+    }
+
+    void take(const LinkMessage& message) {
+        switch (message.kind) {
+            case LinkKind::started:
+                started_ = Clock::now();
+                command_pid_ = message.value;
+                command_fd_ = static_cast<int>(::syscall(SYS_pidfd_open, command_pid_, 0));
+                break;
+            case LinkKind::ended:
+                finish(message.value);
+                break;
+            default:
+                abandon();
+                break;
+        }
+    }
+
+    void abandon() {
+        files_.discard();
+        remove_private();
+        finished_ = true;
+    }
+
+    void finish(std::optional<int> wait_status) {
+        RunFacts& facts = task_.facts;
+        if (wait_status && WIFEXITED(*wait_status)) facts.exit.status = WEXITSTATUS(*wait_status);
+        if (wait_status && WIFSIGNALED(*wait_status)) {
+            facts.exit.status = 128 + WTERMSIG(*wait_status);
+            facts.exit.signal = WTERMSIG(*wait_status);
+        }
+        facts.duration_s = std::chrono::duration<double>(Clock::now() - started_).count();
+        watch_.collect(facts);
+        note_fault(files_.keep_logs(task_.private_directory));
+        note_fault(files_.write_report(facts));
+        for (const std::string& line : closing_lines(facts)) {
+            const bool repeated = warned_ && line.starts_with(kShareWarning);
+            console_.say(repeated ? line.substr(kWarning.size()) : line);
+        }
+        remove_private();
+        send_message(link_, {LinkKind::done, 0});
+        finished_ = true;
+    }
+
+    void note_fault(const std::string& fault) {
+        if (fault.empty()) return;
+        if (faults_++ == 0) console_.warn(fault);
+        task_.facts.warnings.push_back(fault);
+    }
+
+    void warn_while_running() {
+        const auto now = Clock::now();
+        if (warned_ || now < next_check_) return;
+        next_check_ = now + std::chrono::seconds(10);
+        const profiler::Measured measured = watch_.measured();
+        if (!measured.in_flight || measured.window_seconds < kLiveWarningWindowS) return;
+        RunFacts facts = task_.facts;
+        facts.measured = measured;
+        for (const std::string& line : closing_lines(facts)) {
+            if (!line.starts_with(kShareWarning)) continue;
+            console_.say(line);
+            warned_ = true;
+        }
+    }
+
+    void supervisor_gone() {
+        link_open_ = false;
+        supervisor_lost_ = true;
+        supervisor_lost_at_ = Clock::now();
+        left_ = process_tree(command_pid_);
+        task_.facts.warnings.push_back("toporun was killed while the command ran");
+    }
+
+    /// The supervisor was killed: the command has had its SIGTERM. Names what stays.
+    void watch_orphans() {
+        if (!supervisor_lost_) return;
+        const std::vector<ProcessInfo> left = still_running(left_);
+        if (left.empty() && command_gone_) return finish(std::nullopt);
+        if (Clock::now() < supervisor_lost_at_ + kOrphanPatience) return;
+        if (!named_ && !left.empty()) name(left);
+        named_ = true;
+        if (command_gone_) finish(std::nullopt);
+    }
+
+    void name(const std::vector<ProcessInfo>& left) {
+        std::string names;
+        for (const ProcessInfo& process : left)
+            names += (names.empty() ? "" : ", ") + std::to_string(process.pid) + " (" +
+                     process.name + ")";
+        console_.warn("toporun was killed; still running: " + names);
+    }
+
+    void remove_private() { remove_private_directory(task_.private_directory); }
+
+    ObserverTask task_;
+    int link_;
+    Console console_;
+    RunWatch watch_;
+    RunFiles files_;
+    int signals_ = -1;
+    bool link_open_ = true;
+    bool finished_ = false;
+    bool warned_ = false;
+    int faults_ = 0;
+    Clock::time_point started_ = Clock::now();
+    Clock::time_point next_check_ = Clock::now();
+    pid_t command_pid_ = -1;
+    int command_fd_ = -1;
+    bool supervisor_lost_ = false;
+    bool command_gone_ = false;
+    bool named_ = false;
+    Clock::time_point supervisor_lost_at_{};
+    std::vector<ProcessInfo> left_;
+};
+
+/// Waits for a child that has been ended, but not for one that the kernel holds.
+void reap_briefly(pid_t pid) {
+    constexpr int kTries = 50;
+    for (int i = 0; i < kTries; ++i) {
+        if (::waitpid(pid, nullptr, WNOHANG) != 0) return;
+        ::poll(nullptr, 0, 2);
+    }
+}
+
+}  // namespace
+
+Observer start_observer(const ObserverTask& task) {
+    const LinkPair link = make_link();
+    const pid_t pid = ::fork();
+    if (pid < 0) {
+        const int error = errno;
+        ::close(link.supervisor);
+        ::close(link.observer);
+        throw Error(std::string("no process for the observer: ") + std::strerror(error));
+    }
+    if (pid > 0) {
+        ::close(link.observer);
+        return {pid, link.supervisor};
+    }
+    ::prctl(PR_SET_NAME, "toporun-observer");
+    const int error_copy = ::fcntl(2, F_DUPFD_CLOEXEC, 3);
+    keep_only(link.observer, error_copy >= 0 ? error_copy : link.observer);
+    try {
+        ObserverLoop(task, link.observer, error_copy).run();
+    } catch (const std::exception&) {
+        ::_exit(1);  // the supervisor sees the link close and says so
+    }
+    ::_exit(0);
+}
+
+ReportState finish_observer(Observer& observer, int wait_status, double wait_s) {
+    if (observer.pid < 0) return ReportState::lost;
+    send_message(observer.link, {LinkKind::ended, wait_status});
+    const auto deadline = Clock::now() + std::chrono::duration<double>(wait_s);
+    ReportState state = ReportState::late;
+    while (state == ReportState::late) {
+        const auto left =
+            std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+        if (left.count() <= 0) break;
+        pollfd wait{observer.link, POLLIN, 0};
+        ::poll(&wait, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 1000)));
+        LinkMessage message;
+        switch (receive_message(observer.link, message)) {
+            case LinkState::closed:
+                state = ReportState::lost;
+                break;
+            case LinkState::message:
+                if (message.kind == LinkKind::done) state = ReportState::written;
+                break;
+            case LinkState::nothing:
+                break;
+        }
+    }
+    if (state == ReportState::late) ::kill(observer.pid, SIGKILL);
+    reap_briefly(observer.pid);
+    ::close(observer.link);
+    observer = {};
+    return state;
+}
+
+void dismiss_observer(Observer& observer) {
+    if (observer.pid < 0) return;
+    ::close(observer.link);
+    ::kill(observer.pid, SIGKILL);
+    reap_briefly(observer.pid);
+    observer = {};
+}
+
+}  // namespace toporun::launcher

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "launcher/report/run_facts.hpp"
+
+/// The observer: a process of its own beside the command. It follows the run's files, warns while
+/// it runs, witnesses signals for the supervisor and writes the report. The training does not
+/// notice when it dies.
+namespace toporun::launcher {
+
+struct ObserverTask {
+    RunFacts facts;                 ///< known before the start; the observer adds the rest
+    std::string private_directory;  ///< removed at the end; "" = none
+    std::string run_directory;      ///< absolute; "" = none
+    bool quiet = false;
+};
+
+struct Observer {
+    pid_t pid = -1;
+    int link = -1;  ///< supervisor's end
+};
+
+/// Forks the observer. It keeps no inherited descriptor but a close-on-exec copy of stderr. Throws
+/// Error when it cannot be had; the run then goes on without.
+Observer start_observer(const ObserverTask& task);
+
+enum class ReportState {
+    written,  ///< the observer finished
+    late,     ///< it did not within the time; it has been ended
+    lost,     ///< it died before
+};
+
+/// Tells the observer how the command ended and waits for the report, `wait_s` seconds at most.
+/// Never waits longer, whatever state the observer is in.
+ReportState finish_observer(Observer& observer, int wait_status, double wait_s);
+
+/// As finish_observer() for a command that could not be started: nothing is reported.
+void dismiss_observer(Observer& observer);
+
+}  // namespace toporun::launcher

@@ -1,0 +1,72 @@
+#include "launcher/process/run_watch.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "base/error.hpp"
+#include "launcher/log/reader.hpp"
+#include "launcher/shim/plan_file.hpp"
+
+namespace toporun::launcher {
+namespace {
+
+constexpr std::size_t kMostRings = 1024;             // more than any node has GPUs times restarts
+constexpr std::size_t kMostRecordsBytes = 1u << 20;  // some thousand ranks
+
+std::string read_bounded(const std::filesystem::path& path, std::size_t limit) {
+    std::ifstream file(path, std::ios::binary);
+    std::string text(limit, '\0');
+    file.read(text.data(), static_cast<std::streamsize>(limit));
+    text.resize(static_cast<std::size_t>(std::max<std::streamsize>(0, file.gcount())));
+    return text;
+}
+
+}  // namespace
+
+RunWatch::RunWatch(std::string private_directory) : directory_(std::move(private_directory)) {}
+
+void RunWatch::poll() {
+    if (directory_.empty()) return;
+    for (const std::filesystem::path& file : profiler::ring_files(directory_)) {
+        if (rings_.contains(file) || rings_.size() >= kMostRings) continue;
+        Ring ring;
+        try {
+            ring.reader.emplace(file);
+        } catch (const Error& fault) {
+            notes_.push_back("profiler ring " + file.filename().string() + ": " + fault.what());
+        }
+        rings_.emplace(file, std::move(ring));
+    }
+    for (auto& [file, ring] : rings_)
+        if (ring.reader) poll_ring(ring);
+}
+
+void RunWatch::poll_ring(Ring& ring) {
+    const std::vector<profiler::Collective> complete = ring.reader->poll();
+    const profiler::RankKey key = ring.reader->key();
+    const auto& members = ring.reader->communicators();
+    for (; ring.members < members.size(); ++ring.members)
+        in_flight_.member(key, members[ring.members]);
+    for (const profiler::Collective& collective : complete) in_flight_.add(key, collective);
+    if (ring.reader->lost() > ring.lost) {
+        in_flight_.lost(key, ring.reader->lost() - ring.lost);
+        ring.lost = ring.reader->lost();
+    }
+}
+
+void RunWatch::collect(RunFacts& facts) {
+    poll();
+    facts.measured = in_flight_.measured();
+    facts.notes.insert(facts.notes.end(), notes_.begin(), notes_.end());
+    for (const auto& [file, ring] : rings_)
+        if (ring.reader)
+            for (const std::string& note : ring.reader->notes())
+                facts.notes.push_back("profiler ring " + file.filename().string() + ": " + note);
+    if (directory_.empty()) return;
+    const std::filesystem::path directory(directory_);
+    facts.ranks = parse_rank_records(read_bounded(directory / kRecordsFile, kMostRecordsBytes));
+    facts.log = read_log_directory(directory_);
+}
+
+}  // namespace toporun::launcher

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "launcher/profiler/in_flight.hpp"
+#include "launcher/profiler/ring_reader.hpp"
+#include "launcher/report/run_facts.hpp"
+
+namespace toporun::launcher {
+
+/// What a run leaves in the node's private directory, read while it runs: profiler rings, NCCL
+/// logs, rank records.
+class RunWatch {
+  public:
+    explicit RunWatch(std::string private_directory);
+
+    /// Reads the new profiler records. Cheap; call it a few times a second.
+    void poll();
+
+    /// The in-flight figures so far.
+    profiler::Measured measured() const { return in_flight_.measured(); }
+
+    /// Reads everything once more and fills the facts that come from files.
+    void collect(RunFacts& facts);
+
+  private:
+    struct Ring {
+        std::optional<profiler::RingReader> reader;  ///< empty: the file could not be read
+        std::uint64_t lost = 0;
+        std::size_t members = 0;
+    };
+    void poll_ring(Ring& ring);
+
+    std::string directory_;
+    std::map<std::filesystem::path, Ring> rings_;
+    profiler::InFlight in_flight_;
+    std::vector<std::string> notes_;
+};
+
+/// Names of the files in a private directory.
+inline constexpr const char* kRecordsFile = "ranks";
+inline constexpr const char* kShimPlanFile = "shim.plan";
+
+}  // namespace toporun::launcher
