@@ -1,0 +1,275 @@
+#include "launcher/cli/arguments.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <boost/program_options.hpp>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+
+namespace toporun::launcher {
+namespace {
+
+namespace po = boost::program_options;
+using Words = std::vector<std::string>;
+
+constexpr std::array<std::pair<std::string_view, Action>, 3> kSubcommands = {
+    {{"detect", Action::detect}, {"env", Action::env}, {"report", Action::report}}};
+
+std::optional<Action> subcommand(const std::string& word) {
+    for (const auto& [name, action] : kSubcommands)
+        if (word == name) return action;
+    return std::nullopt;
+}
+
+template <class T>
+po::typed_value<T>* value() {
+    return po::value<T>();
+}
+
+void add_decision_options(po::options_description& options) {
+    options.add_options()                         //
+        ("leave", value<Words>()->composing())    //
+        ("no-bind", "")                           //
+        ("no-log", "")                            //
+        ("take-log", "")                          //
+        ("no-measure", "")                        //
+        ("measure", value<std::string>())         //
+        ("machine", value<Words>()->composing())  //
+        ("nccl-version", value<std::string>());
+}
+
+po::options_description options_of(Action action) {
+    po::options_description options;
+    options.add_options()("help,h", "")("json", "");
+    switch (action) {
+        case Action::detect:
+            options.add_options()("machine", value<Words>()->composing())(
+                "nccl-version", value<std::string>())("save", value<std::string>());
+            break;
+        case Action::env:
+            add_decision_options(options);
+            options.add_options()("format", value<std::string>())("explain", "")(
+                "nodes", value<int>())("ranks-per-node", value<int>());
+            break;
+        case Action::report:
+            break;
+        default:
+            add_decision_options(options);
+            options.add_options()("version,V", "")("quiet,q", "")("explain", "")("dry-run", "")(
+                "strict", "")("no-pdeath", "")("comm-limit", value<double>())(
+                "report-wait", value<double>())("run-dir", value<std::string>());
+            break;
+    }
+    return options;
+}
+
+struct Split {
+    Words own;
+    Words command;
+    bool separated = false;  ///< by "--": the command is never a subcommand
+};
+
+/// Ends the own words at the first that is neither an option nor an option's value. Whether an
+/// option takes a value is looked up over all actions, where the names agree.
+Split split_words(const Words& words) {
+    po::options_description all;
+    const std::array actions = {options_of(Action::run), options_of(Action::detect),
+                                options_of(Action::env)};
+    const auto takes_value = [&](const std::string& name) {
+        for (const po::options_description& options : actions)
+            if (const auto* option = options.find_nothrow(name, false))
+                return option->semantic()->min_tokens() > 0;
+        return false;
+    };
+    Split out;
+    std::size_t i = 0;
+    for (; i < words.size(); ++i) {
+        const std::string& word = words[i];
+        if (word == "--") {
+            out.separated = true;
+            ++i;
+            break;
+        }
+        if (word.size() < 2 || word[0] != '-') break;
+        out.own.push_back(word);
+        const bool takes_next =
+            word[1] == '-' && word.find('=') == std::string::npos && takes_value(word.substr(2));
+        if (takes_next && i + 1 < words.size()) out.own.push_back(words[++i]);
+    }
+    out.command.assign(words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
+    return out;
+}
+
+std::optional<Action> selected(const Split& split) {
+    if (split.separated || split.command.empty()) return std::nullopt;
+    return subcommand(split.command.front());
+}
+
+po::variables_map parse(const Words& words, Action action, Words* positional) {
+    const po::options_description options = options_of(action);
+    const int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
+    po::options_description with_positional = options;
+    po::positional_options_description names;
+    if (positional != nullptr) {
+        with_positional.add_options()("positional words", value<Words>());
+        names.add("positional words", -1);
+    }
+    try {
+        po::variables_map map;
+        po::store(po::command_line_parser(words)
+                      .options(with_positional)
+                      .positional(names)
+                      .style(style)
+                      .run(),
+                  map);
+        if (positional != nullptr && map.contains("positional words"))
+            *positional = map["positional words"].as<Words>();
+        return map;
+    } catch (const po::unknown_option& fault) {
+        const std::string typed = fault.get_option_name();
+        const std::string name = typed.substr(0, typed.find('='));
+        const auto close = closest_word(name, option_names(action));
+        throw Error(fmt::format("unknown option '{}'", printable(typed)), {},
+                    close ? fmt::format("did you mean '{}'?", *close)
+                          : "'toporun --help' lists the options");
+    } catch (const po::error& fault) {
+        throw Error(printable(fault.what()), {}, "'toporun --help' shows how options are written");
+    }
+}
+
+double number_between(const po::variables_map& map, const char* name, double low, double high,
+                      double otherwise) {
+    if (!map.contains(name)) return otherwise;
+    const double number = map[name].as<double>();
+    if (!std::isfinite(number) || number < low || number > high)
+        throw Error(fmt::format("--{} must lie between {:g} and {:g}", name, low, high));
+    return number;
+}
+
+std::optional<int> positive(const po::variables_map& map, const char* name) {
+    if (!map.contains(name)) return std::nullopt;
+    const int number = map[name].as<int>();
+    if (number < 1) throw Error(fmt::format("--{} must be at least 1", name));
+    return number;
+}
+
+std::string text(const po::variables_map& map, const char* name) {
+    return map.contains(name) ? map[name].as<std::string>() : std::string();
+}
+
+env::Measure measure_mode(const po::variables_map& map) {
+    if (map.contains("no-measure")) return env::Measure::off;
+    const std::string mode = text(map, "measure");
+    if (mode.empty() || mode == "auto") return env::Measure::automatic;
+    if (mode == "off") return env::Measure::off;
+    if (mode == "always") return env::Measure::always;
+    throw Error(fmt::format("--measure={} is not known", printable(mode)), {},
+                "write off, auto or always");
+}
+
+void read_decisions(const po::variables_map& map,
+                    const std::map<std::string, std::string>& environment, Arguments& arguments) {
+    if (const auto found = environment.find("TOPORUN_LEAVE"); found != environment.end())
+        for (const std::string& name : split(found->second, ','))
+            if (!trim(name).empty()) arguments.options.leave.emplace_back(trim(name));
+    if (map.contains("leave"))
+        for (const std::string& name : map["leave"].as<Words>())
+            arguments.options.leave.push_back(name);
+    arguments.options.bind = !map.contains("no-bind");
+    arguments.options.log = !map.contains("no-log");
+    arguments.options.take_log = map.contains("take-log");
+    arguments.options.measure = measure_mode(map);
+}
+
+void read_common(const po::variables_map& map, Arguments& arguments) {
+    arguments.json = map.contains("json");
+    arguments.explain = map.contains("explain");
+    if (map.contains("machine")) arguments.machine_files = map["machine"].as<Words>();
+    arguments.nccl_version = text(map, "nccl-version");
+}
+
+Arguments parse_subcommand(const Split& split, Action action,
+                           const std::map<std::string, std::string>& environment) {
+    Words words = split.own;  // `toporun --json detect` is `toporun detect --json`
+    words.insert(words.end(), split.command.begin() + 1, split.command.end());
+    Arguments arguments;
+    const po::variables_map map = parse(words, action, &arguments.positional);
+    arguments.action = action;
+    if (map.contains("help")) {
+        arguments.action = Action::help;
+        arguments.positional = {split.command.front()};
+        return arguments;
+    }
+    read_common(map, arguments);
+    if (action == Action::env) read_decisions(map, environment, arguments);
+    arguments.save = text(map, "save");
+    arguments.format = text(map, "format");
+    arguments.nodes = positive(map, "nodes");
+    arguments.ranks_per_node = positive(map, "ranks-per-node");
+    const std::size_t most = action == Action::report ? 1 : 0;
+    if (arguments.positional.size() > most)
+        throw Error(fmt::format("'{}' is one word too many for 'toporun {}'",
+                                printable(arguments.positional[most]), split.command.front()),
+                    {},
+                    action == Action::report
+                        ? "name one run directory"
+                        : fmt::format("to run a program called '{0}': toporun -- {0} ...",
+                                      split.command.front()));
+    return arguments;
+}
+
+}  // namespace
+
+std::vector<std::string> option_names(Action action) {
+    std::vector<std::string> names;
+    const po::options_description options = options_of(action);
+    for (const auto& option : options.options()) names.push_back("--" + option->long_name());
+    return names;
+}
+
+bool selects_subcommand(const std::vector<std::string>& words) {
+    return selected(split_words(words)).has_value();
+}
+
+Arguments parse_arguments(const std::vector<std::string>& words,
+                          const std::map<std::string, std::string>& environment) {
+    const Split split = split_words(words);
+    if (const auto action = selected(split)) return parse_subcommand(split, *action, environment);
+    const po::variables_map map = parse(split.own, Action::run, nullptr);
+    Arguments arguments;
+    if (map.contains("help")) return arguments;
+    if (map.contains("version")) {
+        arguments.action = Action::version;
+        return arguments;
+    }
+    if (split.command.empty())
+        throw Error("no command", {},
+                    "write it after toporun's options, for example: toporun torchrun train.py; "
+                    "'toporun --help' shows more");
+    arguments.action = Action::run;
+    arguments.command = split.command;
+    read_common(map, arguments);
+    read_decisions(map, environment, arguments);
+    arguments.quiet = map.contains("quiet");
+    arguments.dry_run = map.contains("dry-run");
+    arguments.strict = map.contains("strict");
+    arguments.parent_death_signal = !map.contains("no-pdeath");
+    arguments.comm_limit = number_between(map, "comm-limit", 0, 100, 30) / 100;
+    arguments.report_wait_s = number_between(map, "report-wait", 0, 3600, 2);
+    const auto directory = environment.find("TOPORUN_DIR");
+    arguments.run_directory = map.contains("run-dir")          ? text(map, "run-dir")
+                              : directory != environment.end() ? directory->second
+                                                               : std::string();
+    if (arguments.json && !arguments.dry_run)
+        throw Error("--json prints what --dry-run found: it needs --dry-run", {},
+                    "report.json in the run directory holds a run's results");
+    if ((!arguments.machine_files.empty() || !arguments.nccl_version.empty()) && !arguments.dry_run)
+        throw Error("--machine and --nccl-version replace this machine: they need --dry-run", {},
+                    "add --dry-run to see what would be chosen there");
+    return arguments;
+}
+
+}  // namespace toporun::launcher

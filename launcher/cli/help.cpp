@@ -1,0 +1,114 @@
+#include "launcher/cli/arguments.hpp"
+
+namespace toporun::launcher {
+namespace {
+
+constexpr const char* kRun = R"help(usage: toporun [OPTIONS] COMMAND [ARG...]
+       toporun detect | env | report [...]
+
+Puts itself in front of a training command that already works: looks at the machine, chooses
+NCCL settings, binding and worker counts with a reason for each, runs the command unchanged,
+measures its communication and leaves a report.
+
+  toporun torchrun --nproc-per-node=8 train.py
+  toporun mpirun -np 16 ./train
+  srun toporun torchrun train.py
+
+Look first:
+      --dry-run             print the settings and the command as it would run, start nothing
+      --explain             say of each choice why, on what evidence, and what NCCL does without
+      --json                with --dry-run: one JSON object on standard output
+
+Keep toporun out of something:
+      --leave NAME          leave the variable NAME alone (repeatable; TOPORUN_LEAVE=A,B)
+      --no-bind             do not bind ranks to CPUs
+      --no-log              do not ask NCCL for its log
+      --no-measure          do not measure; the same as --measure=off
+      --measure WHEN        off, auto (where known to be safe) or always
+      --take-log            take NCCL's log though NCCL_DEBUG is set already
+
+The run:
+      --comm-limit PERCENT  warn when collectives are in flight for more of the time (default 30)
+      --run-dir DIR         where to leave the report (default toporun/COMMAND-ID; TOPORUN_DIR)
+      --report-wait SECONDS wait for the report after the command ended, at most (default 2)
+      --no-pdeath           do not end the command when toporun is killed
+      --strict              fail before the start (status 125) where a part of toporun fails
+  -q, --quiet               print errors only
+
+With --dry-run, another machine:
+      --machine FILE        a machine that 'toporun detect --save FILE' wrote
+      --nccl-version V      decide for this NCCL version
+
+  -h, --help                this text; 'toporun detect --help' for a subcommand
+  -V, --version             the version
+
+Subcommands ('toporun -- COMMAND' runs a program that is called like one):
+  detect    show the machine: GPUs, links, CPUs, interfaces, limits
+  env       print the chosen settings for a shell, without running anything
+  report    show the newest run's report, or that of a run directory
+
+TOPORUN=off makes toporun run the command at once and do nothing else. A variable that is set
+already, in the environment or an NCCL configuration file, is never changed.
+
+Exit status: the command's own (128+n for a signal); 125 when toporun fails before the start,
+126 when the command cannot be run, 127 when it is not found.
+)help";
+
+constexpr const char* kDetect = R"help(usage: toporun detect [OPTIONS]
+
+Shows this machine as toporun sees it. What could not be found out is said with the reason.
+
+      --json                one JSON object, schema toporun.machine/1 (docs/machine.md)
+      --save FILE           write the machine to FILE as TOML; --machine FILE reads it back
+      --machine FILE        show a saved machine instead of this one
+      --nccl-version V      replace the detected NCCL version
+  -h, --help                this text
+
+Exit status: 0, or 2 for wrong usage and files that cannot be read or written.
+)help";
+
+constexpr const char* kEnv = R"help(usage: toporun env [OPTIONS]
+
+Prints the settings that toporun would export, for a shell: eval "$(toporun env)".
+
+      --format FORMAT       sh (default), json, toml or slurm
+      --json                the same as --format json, schema toporun.settings/1
+      --explain             say of each choice why, on standard error
+      --nodes N             the job has N nodes (default: from SLURM, else 1)
+      --ranks-per-node N    and N ranks on each
+      --leave NAME          leave the variable NAME alone (repeatable; TOPORUN_LEAVE=A,B)
+      --no-bind --no-log --no-measure --measure WHEN --take-log
+                            as in 'toporun --help'
+      --machine FILE        decide for a saved machine
+      --nccl-version V      decide for this NCCL version
+  -h, --help                this text
+
+Exit status: 0, or 2 for wrong usage and files that cannot be read.
+)help";
+
+constexpr const char* kReport = R"help(usage: toporun report [--json] [DIR]
+
+Prints the report of the newest run (toporun/latest), or of the run directory DIR.
+
+      --json                report.json instead of the text, schema toporun.report/1
+  -h, --help                this text
+
+Exit status: 0, or 2 when there is no report.
+)help";
+
+}  // namespace
+
+std::string help_text(Action action) {
+    switch (action) {
+        case Action::detect:
+            return kDetect;
+        case Action::env:
+            return kEnv;
+        case Action::report:
+            return kReport;
+        default:
+            return kRun;
+    }
+}
+
+}  // namespace toporun::launcher

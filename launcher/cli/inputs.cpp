@@ -1,0 +1,100 @@
+#include "launcher/cli/inputs.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "detect/detect.hpp"
+#include "detect/machine_toml.hpp"
+#include "detect/nccl_conf.hpp"
+
+namespace toporun::launcher {
+namespace {
+
+constexpr std::size_t kLargestText = 64u << 20;
+
+std::string value(const Environment& environment, const std::string& name) {
+    const auto found = environment.find(name);
+    return found == environment.end() ? std::string() : found->second;
+}
+
+}  // namespace
+
+std::vector<std::string> environment_strings() {
+    std::vector<std::string> strings;
+    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
+        strings.emplace_back(*entry);
+    return strings;
+}
+
+Environment environment_map() {
+    Environment map;
+    for (const std::string& entry : environment_strings()) {
+        const std::size_t equals = entry.find('=');
+        if (equals != std::string::npos && equals > 0)
+            map.emplace(entry.substr(0, equals), entry.substr(equals + 1));
+    }
+    return map;
+}
+
+std::string read_text_file(const std::string& path) {
+    struct stat info {};
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "re"),
+                                                               std::fclose);
+    if (!file || ::fstat(::fileno(file.get()), &info) != 0)
+        throw Error(fmt::format("cannot read '{}': {}", printable(path), std::strerror(errno)));
+    if (S_ISDIR(info.st_mode))
+        throw Error(fmt::format("cannot read '{}': it is a directory", printable(path)));
+    std::string text;
+    char chunk[65536];
+    while (const std::size_t got = std::fread(chunk, 1, sizeof chunk, file.get())) {
+        text.append(chunk, got);
+        if (text.size() > kLargestText)
+            throw Error(fmt::format("cannot read '{}': larger than {}", printable(path),
+                                    format_bytes(kLargestText)));
+    }
+    if (std::ferror(file.get()) != 0)
+        throw Error(fmt::format("cannot read '{}': {}", printable(path), std::strerror(errno)));
+    return text;
+}
+
+detect::Machine read_machine(const Arguments& arguments, const Environment& environment,
+                             const std::string& program, bool deep) {
+    detect::Machine machine;
+    if (arguments.machine_files.empty()) {
+        detect::Sources sources;
+        const std::string nvml = value(environment, "TOPORUN_NVML_LIBRARY");
+        if (!nvml.empty()) sources.nvml_library = nvml;
+        for (const std::string& directory : split(value(environment, "LD_LIBRARY_PATH"), ':'))
+            if (!directory.empty()) sources.library_path.push_back(directory);
+        sources.preload = value(environment, "LD_PRELOAD");
+        sources.program = program;
+        sources.deep = deep;
+        machine = detect::detect_machine(sources);
+    } else {
+        if (arguments.machine_files.size() > 1)
+            throw Error("--machine was given twice", {}, "a saved machine is one file");
+        const std::string& file = arguments.machine_files.front();
+        machine = detect::machine_from_toml(read_text_file(file), file);
+    }
+    if (!arguments.nccl_version.empty()) {
+        if (!detect::nccl_version_code(arguments.nccl_version))
+            throw Error(fmt::format("'{}' is no NCCL version", printable(arguments.nccl_version)),
+                        {}, "write it like 2.28.9");
+        machine.software.nccl_version = arguments.nccl_version;
+    }
+    return machine;
+}
+
+env::UserEnvironment read_user_environment(const Environment& environment) {
+    return {environment, detect::read_nccl_conf("", environment)};
+}
+
+}  // namespace toporun::launcher

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "detect/machine.hpp"
+#include "env/plan.hpp"
+#include "launcher/cli/arguments.hpp"
+
+/// What the actions read before they decide.
+namespace toporun::launcher {
+
+using Environment = std::map<std::string, std::string>;
+
+/// The process environment as a map, and its strings as they stand.
+Environment environment_map();
+std::vector<std::string> environment_strings();
+
+/// The machine: from --machine FILE, else this one. `program` is the file whose NCCL is looked for,
+/// "" unknown; `deep` takes the time for a whole search. --nccl-version replaces the version found.
+/// Throws Error when a named file cannot be read.
+detect::Machine read_machine(const Arguments& arguments, const Environment& environment,
+                             const std::string& program, bool deep);
+
+/// The variables and configuration files that win over every choice.
+env::UserEnvironment read_user_environment(const Environment& environment);
+
+/// A whole text file. Throws Error with the reason.
+std::string read_text_file(const std::string& path);
+
+}  // namespace toporun::launcher

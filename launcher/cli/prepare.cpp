@@ -1,0 +1,140 @@
+#include "launcher/cli/prepare.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "env/summary.hpp"
+#include "launcher/cli/installed.hpp"
+#include "launcher/process/run_directory.hpp"
+#include "launcher/process/run_watch.hpp"
+#include "launcher/report/machine_view.hpp"
+#include "launcher/report/write_file.hpp"
+#include "launcher/shim/plan_file.hpp"
+#include "profiles/profile.hpp"
+
+namespace toporun::launcher {
+namespace {
+
+/// Profiler rings, NCCL's logs and the rank records of one node (design: at most 64 MiB).
+constexpr std::uint64_t kNodeFootprintBytes = 64u << 20;
+constexpr std::size_t kMostOpeningLines = 5;
+constexpr const char* kNamedDirectory = "/tmp/toporun-XXXXXX";
+
+/// Runs one part; what it throws becomes a line that says what is missing without it.
+template <class Part>
+bool attempt(std::vector<std::string>& problems, const char* missing, Part&& part) {
+    try {
+        part();
+        return true;
+    } catch (const std::exception& fault) {
+        problems.push_back(fmt::format("{}: {}", missing, fault.what()));
+        return false;
+    }
+}
+
+std::string write_shim_plan(const Prepared& prepared) {
+    const std::string path = prepared.private_directory + "/" + kShimPlanFile;
+    write_file(path,
+               shim_plan_text(prepared.command.job, prepared.plan, prepared.machine.cpu.allowed,
+                              prepared.private_directory + "/" + kRecordsFile));
+    return path;
+}
+
+void make_private(Prepared& prepared, const Environment& environment, Files files) {
+    if (files == Files::name_only) {
+        prepared.private_directory = kNamedDirectory;
+        return;
+    }
+    PrivateDirectory made = make_private_directory(environment, kNodeFootprintBytes);
+    prepared.private_directory = made.path;
+    if (made.path.empty())
+        prepared.problems.push_back("NCCL's log and the measurement are off: " + made.note);
+}
+
+}  // namespace
+
+Prepared prepare(const Arguments& arguments, const Environment& environment, const Host& host,
+                 Files files) {
+    Prepared prepared;
+    std::vector<std::string>& problems = prepared.problems;
+    prepared.command.argv = arguments.command;
+    prepared.launch.argv = arguments.command;
+    prepared.command.executable = host.find_executable(arguments.command.front());
+    if (prepared.command.executable.empty()) return prepared;
+    attempt(problems, "the command was not understood, variables are exported only",
+            [&] { prepared.command = recognise(arguments.command, environment, host); });
+    const auto look = [&] {
+        prepared.machine = read_machine(arguments, environment, prepared.command.program, false);
+    };
+    if (arguments.machine_files.empty()) {
+        if (!attempt(problems, "nothing is chosen, the machine could not be read", look))
+            return prepared;
+    } else {
+        look();
+    }
+    make_private(prepared, environment, files);
+    const Installed installed = find_installed();
+    if (installed.shim.empty() && prepared.command.rewrite != Rewrite::export_only) {
+        prepared.command = without_shim(std::move(prepared.command), "toporun-shim is missing");
+        problems.emplace_back(
+            "ranks are not bound and have no log of their own: toporun-shim is not beside toporun");
+    }
+    const bool decided = attempt(problems, "nothing is chosen, the decision failed", [&] {
+        env::Options options = arguments.options;
+        options.log_directory = prepared.private_directory;
+        options.plugin = prepared.private_directory.empty() ? std::string() : installed.plugin;
+        prepared.plan = env::decide(
+            prepared.command.job, prepared.machine, profiles::builtin_profiles(),
+            profiles::builtin_profiler_versions(), read_user_environment(environment), options);
+    });
+    if (!decided) return prepared;
+    NodeFiles node_files{prepared.private_directory, {}};
+    if (!prepared.private_directory.empty() && prepared.command.rewrite != Rewrite::export_only) {
+        if (files == Files::name_only)
+            node_files.shim_plan = prepared.private_directory + "/" + kShimPlanFile;
+        else
+            attempt(problems, "ranks are not bound and have no log of their own",
+                    [&] { node_files.shim_plan = write_shim_plan(prepared); });
+    }
+    attempt(problems, "the command runs as typed, without any setting", [&] {
+        prepared.launch = prepare_launch(prepared.command, prepared.plan, installed, node_files,
+                                         environment, host);
+    });
+    return prepared;
+}
+
+std::vector<std::string> opening_lines(const Prepared& prepared, const std::string& run_directory) {
+    std::vector<std::string> lines = {machine_line(prepared.machine)};
+    for (std::string& line : env::plan_lines(prepared.command.job, prepared.machine, prepared.plan))
+        lines.push_back(std::move(line));
+    if (!run_directory.empty()) lines.back() += "; run directory " + run_directory;
+    std::vector<std::string> remarks;
+    for (const std::string& problem : prepared.problems) remarks.push_back("warning: " + problem);
+    std::vector<env::Finding> findings = prepared.plan.findings;
+    std::stable_sort(findings.begin(), findings.end(), [](const auto& a, const auto& b) {
+        return static_cast<int>(a.severity) < static_cast<int>(b.severity);
+    });
+    for (const env::Finding& finding : findings) {
+        const bool note = finding.severity == env::Severity::note;
+        remarks.push_back((note ? "note: " : "warning: ") + finding.what +
+                          (finding.fix.empty() ? "" : ": " + finding.fix));
+    }
+    for (const auto* notes : {&prepared.command.notes, &prepared.launch.notes})
+        for (const std::string& note : *notes)
+            if (std::find(remarks.begin(), remarks.end(), "note: " + note) == remarks.end())
+                remarks.push_back("note: " + note);
+    const std::size_t room = kMostOpeningLines - std::min(lines.size(), kMostOpeningLines);
+    for (std::size_t i = 0; i < remarks.size(); ++i) {
+        if (i + 1 == room && remarks.size() > room) {
+            lines.push_back(
+                fmt::format("{} more remarks, the next: {}", remarks.size() - i, remarks[i]));
+            break;
+        }
+        lines.push_back(remarks[i]);
+    }
+    return lines;
+}
+
+}  // namespace toporun::launcher

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "detect/machine.hpp"
+#include "env/plan.hpp"
+#include "launcher/cli/arguments.hpp"
+#include "launcher/cli/inputs.hpp"
+#include "launcher/command/command.hpp"
+#include "launcher/command/launch.hpp"
+
+namespace toporun::launcher {
+
+/// Everything that is decided before the start.
+struct Prepared {
+    Command command;
+    detect::Machine machine;
+    env::Plan plan;
+    Launch launch;
+    std::string private_directory;  ///< "" = none
+    std::vector<std::string>
+        problems;  ///< what failed and what is missing therefore, one line each
+};
+
+/// Where `Prepared::private_directory` comes from: really made, or only named for --dry-run.
+enum class Files { make, name_only };
+
+/// Recognises the command, looks at the machine, decides and rewrites. A part that fails becomes a
+/// problem and is left out; the command as typed is always there to run. Throws Error for a named
+/// machine file that cannot be read.
+Prepared prepare(const Arguments& arguments, const Environment& environment, const Host& host,
+                 Files files);
+
+/// Lines for the start of a run: machine, choices, then problems and findings; five at most.
+std::vector<std::string> opening_lines(const Prepared& prepared, const std::string& run_directory);
+
+}  // namespace toporun::launcher

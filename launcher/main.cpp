@@ -1,0 +1,85 @@
+#include <fcntl.h>
+
+#include <cstdio>
+#include <exception>
+
+#include "base/error.hpp"
+#include "launcher/cli/arguments.hpp"
+#include "launcher/cli/inputs.hpp"
+#include "launcher/cli/run.hpp"
+#include "launcher/cli/subcommands.hpp"
+#include "launcher/process/supervisor.hpp"
+#include "launcher/version.hpp"
+
+namespace {
+
+using namespace toporun;
+using namespace toporun::launcher;
+
+constexpr int kUsage = 2;
+constexpr int kFailedBeforeStart = 125;
+
+/// Keeps descriptors 0 to 2 from being reused when the caller closed them; close-on-exec, so the
+/// command gets them closed, as it would without toporun.
+void occupy_standard_descriptors() {
+    for (int fd = 0; fd < 3; ++fd)
+        if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", O_RDWR | O_CLOEXEC);
+}
+
+int print(const std::string& text) {
+    std::fputs(text.c_str(), stdout);
+    return std::fflush(stdout) == 0 ? 0 : kUsage;
+}
+
+int help(const Arguments& arguments) {
+    if (arguments.positional.empty()) return print(help_text(Action::run));
+    const std::string& name = arguments.positional.front();
+    return print(help_text(name == "detect" ? Action::detect
+                           : name == "env"  ? Action::env
+                                            : Action::report));
+}
+
+/// The exit status, or ends like the command.
+int act(const Arguments& arguments, const Environment& environment,
+        const InheritedSignals& inherited) {
+    const Console console(2, arguments.quiet);
+    if (arguments.action != Action::run) restore_signals(inherited);
+    switch (arguments.action) {
+        case Action::help:
+            return help(arguments);
+        case Action::version:
+            return print(std::string("toporun ") + kVersion + "\n");
+        case Action::detect:
+            return detect_command(arguments, console);
+        case Action::env:
+            return env_command(arguments, console);
+        case Action::report:
+            return report_command(arguments);
+        case Action::run:
+            break;
+    }
+    const auto off = environment.find("TOPORUN");
+    if (off != environment.end() && off->second == "off")
+        return exec_command(arguments.command, inherited, console);
+    if (arguments.dry_run) return dry_run(arguments, console);
+    exit_like(run_command(arguments, inherited, console));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    occupy_standard_descriptors();
+    const InheritedSignals inherited = take_signals();
+    const std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
+    int failure = kFailedBeforeStart;
+    try {
+        if (selects_subcommand(words)) failure = kUsage;
+        const Environment environment = environment_map();
+        return act(parse_arguments(words, environment), environment, inherited);
+    } catch (const Error& fault) {
+        Console().error(fault.what(), fault.where(), fault.hint());
+    } catch (const std::exception& fault) {
+        Console().error(fault.what());
+    }
+    return failure;
+}

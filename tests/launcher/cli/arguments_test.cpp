@@ -1,0 +1,170 @@
+#include "launcher/cli/arguments.hpp"
+
+#include <doctest/doctest.h>
+
+#include "base/error.hpp"
+
+namespace toporun::launcher {
+namespace {
+
+using Words = std::vector<std::string>;
+
+TEST_CASE("own options end at the first word that is none") {
+    struct Row {
+        std::string name;
+        Words words;
+        Words command;
+    };
+    const std::vector<Row> rows = {
+        {"plain command",
+         {"torchrun", "--nproc-per-node=8", "t.py"},
+         {"torchrun", "--nproc-per-node=8", "t.py"}},
+        {"flag before", {"-q", "torchrun", "-q"}, {"torchrun", "-q"}},
+        {"value in the next word", {"--leave", "NCCL_DEBUG", "ls"}, {"ls"}},
+        {"value with equals", {"--leave=NCCL_DEBUG", "ls"}, {"ls"}},
+        {"value that looks like a command", {"--run-dir", "torchrun", "ls"}, {"ls"}},
+        {"value that looks like an option", {"--run-dir", "--quiet", "ls"}, {"ls"}},
+        {"separator", {"--", "-weird"}, {"-weird"}},
+        {"separator after options", {"-q", "--", "detect"}, {"detect"}},
+        {"second separator belongs to the command", {"--", "a", "--", "b"}, {"a", "--", "b"}},
+        {"lone dash is a command", {"-", "x"}, {"-", "x"}},
+        {"empty word is a command", {"", "x"}, {"", "x"}},
+        {"options of the same name stay with the command",
+         {"ls", "--dry-run", "--help"},
+         {"ls", "--dry-run", "--help"}},
+        {"help of the command", {"torchrun", "--help"}, {"torchrun", "--help"}},
+        {"two values", {"--leave", "A", "--leave", "B", "ls"}, {"ls"}},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.name);
+        SUBCASE(row.name.c_str()) {
+            const Arguments arguments = parse_arguments(row.words, {});
+            CHECK(arguments.action == Action::run);
+            CHECK(arguments.command == row.command);
+        }
+    }
+}
+
+TEST_CASE("options reach their members") {
+    const Arguments a = parse_arguments({"--leave",
+                                         "A",
+                                         "--leave=B",
+                                         "--no-bind",
+                                         "--no-log",
+                                         "--no-measure",
+                                         "--comm-limit=12.5",
+                                         "--report-wait",
+                                         "0",
+                                         "--no-pdeath",
+                                         "--strict",
+                                         "--explain",
+                                         "--dry-run",
+                                         "--json",
+                                         "--machine",
+                                         "m.toml",
+                                         "--nccl-version=2.28.9",
+                                         "--run-dir",
+                                         "d",
+                                         "-q",
+                                         "x"},
+                                        {{"TOPORUN_LEAVE", "C, D,"}, {"TOPORUN_DIR", "e"}});
+    CHECK(a.options.leave == Words{"C", "D", "A", "B"});
+    CHECK_FALSE(a.options.bind);
+    CHECK_FALSE(a.options.log);
+    CHECK(a.options.measure == env::Measure::off);
+    CHECK(a.comm_limit == doctest::Approx(0.125));
+    CHECK(a.report_wait_s == 0);
+    CHECK_FALSE(a.parent_death_signal);
+    CHECK(a.strict);
+    CHECK(a.explain);
+    CHECK(a.dry_run);
+    CHECK(a.json);
+    CHECK(a.quiet);
+    CHECK(a.machine_files == Words{"m.toml"});
+    CHECK(a.nccl_version == "2.28.9");
+    CHECK(a.run_directory == "d");
+    CHECK(parse_arguments({"x"}, {{"TOPORUN_DIR", "e"}}).run_directory == "e");
+    CHECK(parse_arguments({"--measure=always", "x"}, {}).options.measure == env::Measure::always);
+    CHECK(parse_arguments({"--measure=auto", "x"}, {}).options.measure == env::Measure::automatic);
+}
+
+TEST_CASE("subcommands take their options before and after their name") {
+    CHECK(parse_arguments({"detect"}, {}).action == Action::detect);
+    CHECK(parse_arguments({"--json", "detect"}, {}).json);
+    CHECK(parse_arguments({"detect", "--json", "--save", "f"}, {}).save == "f");
+    CHECK(parse_arguments({"env", "--format", "toml"}, {}).format == "toml");
+    CHECK(parse_arguments({"env", "--nodes=2", "--ranks-per-node=8"}, {}).nodes == 2);
+    CHECK(parse_arguments({"report", "dir"}, {}).positional == Words{"dir"});
+    CHECK(parse_arguments({"detect", "--help"}, {}).action == Action::help);
+    CHECK(parse_arguments({"--", "detect"}, {}).action == Action::run);
+    CHECK(selects_subcommand({"--json", "detect"}));
+    CHECK_FALSE(selects_subcommand({"--", "detect"}));
+    CHECK_FALSE(selects_subcommand({"--run-dir", "detect", "ls"}));
+    CHECK_FALSE(selects_subcommand({}));
+}
+
+TEST_CASE("wrong usage says what to do") {
+    struct Row {
+        std::string name;
+        Words words;
+        std::string what;
+        std::string hint;
+    };
+    const std::vector<Row> rows = {
+        {"no command", {}, "no command", "toporun torchrun"},
+        {"near miss", {"--dryrun", "ls"}, "unknown option '--dryrun'", "did you mean '--dry-run'?"},
+        {"near miss with value", {"--comm-limti=3", "ls"}, "--comm-limti", "'--comm-limit'"},
+        {"nothing near", {"--zzz", "ls"}, "unknown option '--zzz'", "--help"},
+        {"no guessing", {"--dry", "ls"}, "unknown option '--dry'", ""},
+        {"missing value", {"--leave"}, "--leave", "--help"},
+        {"limit above 100", {"--comm-limit=101", "ls"}, "between 0 and 100", ""},
+        {"limit is no number", {"--comm-limit=nan", "ls"}, "comm-limit", ""},
+        {"unknown mode", {"--measure=some", "ls"}, "--measure=some", "off, auto or always"},
+        {"json needs dry run", {"--json", "ls"}, "--dry-run", "report.json"},
+        {"machine needs dry run", {"--machine", "f", "ls"}, "--dry-run", "--dry-run"},
+        {"env with a command", {"env", "A=1", "torchrun"}, "'A=1'", "toporun -- env"},
+        {"option of another subcommand", {"detect", "--format=sh"}, "--format", ""},
+        {"nodes below one", {"env", "--nodes=0"}, "at least 1", ""},
+        {"escape sequence", {"--\033[31m", "ls"}, "\\x1b[31m", ""},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.name);
+        SUBCASE(row.name.c_str()) {
+            try {
+                parse_arguments(row.words, {});
+                FAIL("accepted");
+            } catch (const Error& fault) {
+                CAPTURE(fault.what());
+                CAPTURE(fault.hint());
+                CHECK(std::string(fault.what()).find(row.what) != std::string::npos);
+                CHECK(fault.hint().find(row.hint) != std::string::npos);
+                CHECK(std::string(fault.what()).find('\033') == std::string::npos);
+            }
+        }
+    }
+}
+
+TEST_CASE("the help names every option and only those") {
+    for (const Action action : {Action::run, Action::detect, Action::env, Action::report}) {
+        const std::string help = help_text(action);
+        for (const std::string& name : option_names(action)) {
+            CAPTURE(name);
+            CHECK(help.find(name) != std::string::npos);
+        }
+        for (const char* later : {"plan", "probe", "tune", "doctor"})
+            CHECK(help.find(std::string("toporun ") + later) == std::string::npos);
+    }
+}
+
+TEST_CASE("help fits a terminal of 100 columns") {
+    for (const Action action : {Action::run, Action::detect, Action::env, Action::report}) {
+        std::size_t column = 0;
+        for (const char c : help_text(action)) {
+            column = c == '\n' ? 0 : column + 1;
+            CHECK(column <= 100);
+        }
+    }
+}
+
+}  // namespace
+}  // namespace toporun::launcher
