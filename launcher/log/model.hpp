@@ -48,6 +48,7 @@ struct LogWarning {
 struct LogSummary {
     std::uint64_t lines = 0;    ///< lines with NCCL's prefix or a version line
     std::uint64_t unknown = 0;  ///< of those, lines of no known kind
+    std::uint64_t torn = 0;     ///< lines into which another process wrote
     std::uint64_t cut = 0;      ///< lines longer than the limit, cut
     bool rccl = false;
     std::vector<std::string> versions;              ///< "2.28.9"
@@ -81,15 +82,16 @@ class LogModel {
     LogSummary summary() const;
 
   private:
+    friend class World;
+    /// One rank in one communicator, as its process reported it.
     struct Member {
-        std::string group;  ///< what all members of one communicator share
-        int ranks = 0;
-        int rank = 0;
-        detect::nccl_log::Init init;
+        std::string group;  ///< the same for all members of one communicator
         std::string host;
         std::int64_t pid = 0;
+        detect::nccl_log::Init init;
         bool complete = false;
     };
+    /// A connected pair as one process reported it: ranks of a communicator that is not named.
     struct Pair {
         std::string host;
         std::int64_t pid = 0;
@@ -99,22 +101,32 @@ class LogModel {
         std::string to_device;
         detect::nccl_log::Transport transport = detect::nccl_log::Transport::other;
         std::string network;
-        bool gpu_direct = false;
         auto operator<=>(const Pair&) const = default;
     };
-    class World;
 
-    void add_event(const detect::nccl_log::Record& record, const detect::nccl_log::Event& event);
-    void add_init(const detect::nccl_log::Record& record, const detect::nccl_log::Init& init);
-    void add_connection(const detect::nccl_log::Record& record,
-                        const detect::nccl_log::Connection& connection);
-    void add_warning(const detect::nccl_log::Record& record,
-                     const detect::nccl_log::Warning& warning);
+    void add(const detect::nccl_log::Record& record, const detect::nccl_log::Version& version);
+    void add(const detect::nccl_log::Record& record, const detect::nccl_log::Bootstrap& bootstrap);
+    void add(const detect::nccl_log::Record& record,
+             const detect::nccl_log::NetworkDevices& devices);
+    void add(const detect::nccl_log::Record& record, const detect::nccl_log::UsingNetwork& network);
+    void add(const detect::nccl_log::Record& record, const detect::nccl_log::Plugin& plugin);
+    void add(const detect::nccl_log::Record& record, const detect::nccl_log::Init& init);
+    void add(const detect::nccl_log::Record& record,
+             const detect::nccl_log::CommunicatorShape& shape);
+    void add(const detect::nccl_log::Record& record,
+             const detect::nccl_log::Connection& connection);
+    void add(const detect::nccl_log::Record& record, const detect::nccl_log::Variable& variable);
+    void add(const detect::nccl_log::Record& record, const detect::nccl_log::Warning& warning);
+    void add(const detect::nccl_log::Record& record, const detect::nccl_log::Unknown& unknown);
+    std::string group_of(const detect::nccl_log::Record& record,
+                         const detect::nccl_log::Init& init) const;
 
-    LogSummary summary_;                     ///< ranks and transports are filled in by summary()
-    std::map<std::string, Member> members_;  ///< by host, pid and communicator pointer
-    std::vector<std::string> member_order_;  ///< keys in order of appearance
-    std::map<Pair, std::uint64_t> pairs_;
+    LogSummary summary_;           ///< ranks and transports are filled in by summary()
+    std::vector<Member> members_;  ///< in order of appearance
+    std::map<std::string, std::size_t> member_at_;  ///< position by process and communicator
+    std::map<std::string, std::string> groups_;     ///< group by process and pointer
+    std::map<Pair, bool> pairs_;                    ///< value: GPUDirect RDMA was seen
+    int shape_ranks_ = 0;                           ///< of the largest communicator shape so far
 };
 
 }  // namespace toporun::launcher

@@ -8,6 +8,7 @@
 #include "env/job.hpp"
 #include "env/plan.hpp"
 #include "launcher/log/model.hpp"
+#include "launcher/profiler/in_flight.hpp"
 #include "launcher/shim/plan_file.hpp"
 
 namespace toporun::launcher {
@@ -32,7 +33,8 @@ struct RunFacts {
     std::string start_utc;      ///< "2026-03-01T12:00:00Z"
     std::optional<double> duration_s;
     ExitStatus exit;
-    LogSummary log;
+    LogSummary log;                     ///< what NCCL wrote
+    profiler::Measured measured;        ///< what the profiler plugin recorded
     std::vector<RankRecord> ranks;      ///< what the rank shims wrote
     std::vector<std::string> warnings;  ///< of the run itself: "observer ended by signal 9"
     std::vector<std::string> notes;     ///< what is missing and why

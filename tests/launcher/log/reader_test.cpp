@@ -1,0 +1,75 @@
+#include "launcher/log/reader.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "files.hpp"
+
+using namespace toporun::launcher;
+using toporun::tests::TemporaryDirectory;
+
+TEST_CASE("only the log files of a directory are read") {
+    const TemporaryDirectory directory;
+    directory.write("nccl.0.0.a.1.log", "a:1:1 [0] NCCL INFO Using network IB\n");
+    directory.write("nccl.1.0.a.2.log", "a:2:2 [1] NCCL INFO Using network IB\n");
+    directory.write("nccl.2.0.a.3.log", "");
+    directory.write("other.log", "a:3:3 [1] NCCL INFO Using network Socket\n");
+    directory.write("nccl.3.txt", "a:3:3 [1] NCCL INFO Using network Socket\n");
+    const LogSummary summary = read_log_directory(directory.path()).summary();
+    CHECK(summary.lines == 2);
+    CHECK(summary.networks == std::vector<std::string>{"IB"});
+    CHECK(summary.notes.empty());
+}
+
+TEST_CASE("a last line without line end is read and a long one is cut") {
+    const TemporaryDirectory directory;
+    const std::string record = "a:1:1 [0] NCCL INFO ";
+    directory.write("nccl.0.log", record + std::string(3 * kLongestLogLine, 'x') + "\n" + record +
+                                      "Using network Socket\n" + record +
+                                      "Bootstrap: Using e0:1<0>");
+    const LogSummary summary = read_log_directory(directory.path()).summary();
+    CHECK(summary.lines == 3);
+    CHECK(summary.cut == 1);
+    CHECK(summary.networks == std::vector<std::string>{"Socket"});
+    CHECK(summary.bootstrap_interfaces == std::vector<std::string>{"e0"});
+}
+
+TEST_CASE("a line that is exactly as long as the limit is whole") {
+    const TemporaryDirectory directory;
+    std::string line = "a:1:1 [0] NCCL INFO Using network ";
+    line.resize(kLongestLogLine, 'n');
+    directory.write("nccl.0.log", line + "\n");
+    CHECK(read_log_directory(directory.path()).summary().cut == 0);
+    directory.write("nccl.0.log", line + "n\n");
+    CHECK(read_log_directory(directory.path()).summary().cut == 1);
+}
+
+TEST_CASE("what cannot be read is a note and does not hang") {
+    const TemporaryDirectory directory;
+    std::filesystem::create_directory(directory.path() / "nccl.0.log");
+    REQUIRE(mkfifo((directory.path() / "nccl.1.log").c_str(), 0600) == 0);
+    std::filesystem::create_symlink("absent", directory.path() / "nccl.2.log");
+    directory.write("nccl.3.log", "a:1:1 [0] NCCL INFO Using network IB\n");
+    const LogSummary summary = read_log_directory(directory.path()).summary();
+    CHECK(summary.lines == 1);
+    REQUIRE(summary.notes.size() == 3);
+    CHECK(summary.notes[0].find("not a regular file") != std::string::npos);
+    CHECK(summary.notes[1].find("not a regular file") != std::string::npos);
+    CHECK(summary.notes[2].find("No such file") != std::string::npos);
+
+    const LogSummary absent = read_log_directory(directory.path() / "absent").summary();
+    CHECK_FALSE(absent.started());
+    REQUIRE(absent.notes.size() == 1);
+    CHECK(absent.notes[0].find("No such file") != std::string::npos);
+}
+
+TEST_CASE("bytes that are no text are read") {
+    const TemporaryDirectory directory;
+    std::string bytes;
+    for (unsigned i = 0; i < 300000; ++i) bytes += static_cast<char>((i * 7919u) >> 3);
+    directory.write("nccl.0.log", bytes + "\na:1:1 [0] NCCL INFO Using network IB\n");
+    CHECK(read_log_directory(directory.path()).summary().networks ==
+          std::vector<std::string>{"IB"});
+}
