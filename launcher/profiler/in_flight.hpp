@@ -51,7 +51,7 @@ struct Measured {
     /// Of `in_flight`: measured; bounded when records were lost or stamps dropped; unknown without
     /// any.
     Label label = Label::unknown;
-    std::optional<double> in_flight;           ///< mean over the ranks, 0 to 1
+    std::optional<double> in_flight;           ///< mean over the ranks by window length, 0 to 1
     std::optional<double> in_flight_smallest;  ///< over the ranks
     std::optional<double> in_flight_largest;
     /// Of `transfer` and `waiting`: bounded as well when ranks of a communicator are on other nodes

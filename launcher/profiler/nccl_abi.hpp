@@ -14,9 +14,14 @@ enum EventType : uint64_t {
     kCollEvent = 2,
     kP2pEvent = 4,
     kKernelChannelEvent = 64,
+    kGroupApiEvent = 256,
+    kCollApiEvent = 512,
 };
 
-inline constexpr int kKernelChannelStop = 22;  ///< ncclProfilerKernelChStop
+/// Arguments of record_event_state (ncclProfilerEventState_v5_t).
+inline constexpr int kKernelChannelStop = 22;
+inline constexpr int kGroupStartApiStop = 23;
+inline constexpr int kGroupEndApiStart = 24;
 
 struct CollEvent {  // the same in v4, v5 and v6 as far as it is read
     uint64_t sequence;
@@ -39,6 +44,20 @@ struct P2pEvent {
     size_t count;
     int peer;
     uint8_t channels;
+};
+
+struct GroupApiEvent {
+    bool graph_captured;
+    int depth;
+};
+
+struct CollApiEvent {
+    const char* function;
+    size_t count;
+    const char* datatype;
+    int root;
+    void* stream;
+    bool graph_captured;
 };
 
 struct KernelChannelEvent {
@@ -68,6 +87,8 @@ struct DescriptorV5 {
         CollEvent coll;
         P2pEvent p2p;
         KernelChannelEvent kernel_channel;
+        GroupApiEvent group_api;
+        CollApiEvent coll_api;
         uint8_t size[88];
     };
 };
@@ -112,7 +133,8 @@ static_assert(offsetof(CollEvent, channels) == 56 && offsetof(CollEvent, algorit
 static_assert(offsetof(CollEvent, protocol) == 72 && sizeof(CollEvent) == 80);
 static_assert(offsetof(P2pEvent, datatype) == 16 && offsetof(P2pEvent, count) == 24);
 static_assert(offsetof(P2pEvent, peer) == 32 && offsetof(P2pEvent, channels) == 36);
-static_assert(offsetof(KernelChannelEvent, gpu_ns) == 8);
+static_assert(offsetof(KernelChannelEvent, gpu_ns) == 8 && offsetof(GroupApiEvent, depth) == 4);
+static_assert(offsetof(CollApiEvent, stream) == 32 && offsetof(CollApiEvent, root) == 24);
 static_assert(sizeof(StateArguments) == 8 && sizeof(ProfilerV5) == 48 && sizeof(int) == 4);
 
 }  // namespace toporun::profiler

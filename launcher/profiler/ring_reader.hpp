@@ -41,6 +41,7 @@ class RingReader {
     void read_header(const std::filesystem::path& file);
     void read_communicators();
     bool read_at(std::uint64_t offset, void* to, std::size_t size);
+    void give_up_below(std::uint64_t first);
     void take_span(std::uint64_t first, std::uint64_t last, std::vector<Collective>& out);
     Collective collective(const Record& record) const;
     void note(const std::string& text);
