@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "detect/machine.hpp"
+#include "env/plan.hpp"
+#include "launcher/command/command.hpp"
+#include "launcher/command/launch.hpp"
+#include "launcher/report/report.hpp"
+
+/// JSON texts for programs (docs/report.md), indented by 2, with a last line end. Unknown is null.
+/// Bytes that are no UTF-8 are replaced by U+FFFD.
+namespace toporun::launcher {
+
+/// Schema toporun.machine/1.
+std::string machine_json(const detect::Machine& machine);
+
+/// Schema toporun.settings/1.
+std::string settings_json(const env::Plan& plan);
+
+/// Schema toporun.run/1: the command as it would run and the settings it would get. Secrets in
+/// command lines are masked.
+std::string dry_run_json(const Command& command, const Launch& launch, const env::Plan& plan);
+
+/// Schema toporun.findings/1.
+std::string findings_json(const std::vector<env::Finding>& findings);
+
+}  // namespace toporun::launcher

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/report/run_facts.hpp"
+
+/// What a run is told as. Pure: equal facts give equal text. Names and texts of the machine and of
+/// logs are printable in lines and text, valid UTF-8 in JSON.
+namespace toporun::launcher {
+
+/// The lines for the end of a run, at most ten, without "toporun: " and line ends: how it ended,
+/// the warning above the limit, who arrives last, where NCCL did otherwise than planned, next
+/// steps, the report's path. One line when NCCL never started.
+std::vector<std::string> closing_lines(const RunFacts& facts);
+
+/// report.txt: machine, command, choices with reasons, what NCCL did, in-flight share with its
+/// label, warnings, next steps.
+std::string report_text(const RunFacts& facts);
+
+/// report.json, schema toporun.report/1 (docs/report.md).
+std::string report_json(const RunFacts& facts);
+
+}  // namespace toporun::launcher
