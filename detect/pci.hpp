@@ -1,0 +1,48 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "detect/files.hpp"
+#include "detect/machine.hpp"
+
+namespace toporun::detect {
+
+inline constexpr unsigned kVendorNvidia = 0x10de;
+inline constexpr unsigned kVendorAmd = 0x1002;
+inline constexpr unsigned kVendorAmazon = 0x1d0f;
+
+/// A device on the PCI bus and the way up to its host bridge.
+struct PciDevice {
+    PciAddress address;
+    unsigned device_class = 0;  ///< class and subclass: 0x0302 for a 3D controller
+    unsigned vendor = 0;
+    std::optional<int> numa_node;     ///< OS index
+    std::vector<PciAddress> bridges;  ///< nearest first, root port last
+    /// NCCL's PCI nodes above the device, nearest first: one per switch, named by its upstream port
+    /// (src/graph/xml.cc goes up two levels at a time), root ports not counted. Two-level Broadcom
+    /// switches are one node (src/graph/topo.cc, ncclTopoFlattenBcmSwitches).
+    std::vector<PciAddress> switches;
+    std::string host_bridge;  ///< "pci0000:00", the end of the way up
+};
+
+std::string pci_directory(const PciAddress& address);  ///< /sys/bus/pci/devices/...
+
+/// Nothing when the device is not in sysfs.
+std::optional<PciDevice> read_pci_device(const Files& files, const PciAddress& address);
+
+/// The last PCI address in a path of /sys/devices ("virtio0" and the like below it are passed
+/// over).
+std::optional<PciAddress> pci_in_path(std::string_view sysfs_path);
+
+/// GPUs by PCI class in bus order: NVIDIA's, or AMD's where there is none of NVIDIA. Name and UUID
+/// come from /proc/driver/nvidia, which needs no NVML.
+std::vector<Gpu> pci_gpus(const Files& files);
+
+/// Path of two PCI devices by NCCL's rules, NVLink aside: PIX below one switch, PXB through
+/// several, PHB through the CPU of both (NUMA node, host bridge where it is unknown), else SYS.
+PathType pci_path(const PciDevice& a, const PciDevice& b);
+
+}  // namespace toporun::detect
