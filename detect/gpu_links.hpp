@@ -1,0 +1,34 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "detect/machine.hpp"
+#include "detect/nvml_report.hpp"
+
+namespace toporun::detect {
+
+/// Active NVLinks. `direct[a][b]` counts links from GPU a to GPU b (each direction by the word of
+/// its own end, so it may be asymmetric), `to_switch[a]` those from GPU a to NVSwitches.
+struct NvLinks {
+    std::vector<std::vector<int>> direct;
+    std::vector<int> to_switch;
+    std::vector<int> inactive;  ///< links of a GPU that exist but are down
+};
+
+/// `class_of` gives PCI class and subclass of a device, nothing when unknown. A hidden far end
+/// (empty or not an address, as in VMs) counts as a switch, as NCCL does.
+NvLinks read_links(const NvmlReport& report,
+                   const std::function<std::optional<unsigned>(const PciAddress&)>& class_of);
+
+/// Links of each pair: direct ones that both ends report, else through switches the smaller number
+/// of the two GPUs. Symmetric, 0 on the diagonal.
+std::vector<std::vector<int>> pair_links(const NvLinks& links);
+
+/// NCCL's path matrix from the paths over PCIe and the NVLinks of each pair: NVL on links, NVB
+/// where a third GPU has links to both, else the PCIe path.
+std::vector<std::vector<PathType>> gpu_path_matrix(const std::vector<std::vector<PathType>>& pcie,
+                                                   const std::vector<std::vector<int>>& links);
+
+}  // namespace toporun::detect

@@ -1,0 +1,243 @@
+#include "detect/gpus.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "detect/gpu_links.hpp"
+#include "detect/helper_process.hpp"
+#include "detect/nvml_report.hpp"
+#include "detect/pci.hpp"
+
+namespace toporun::detect {
+namespace {
+
+bool nvml_is_named(const Sources& sources) {
+    return sources.nvml_library != kDefaultNvmlLibrary;
+}
+
+/// NVML is worth a process only where something says NVIDIA. WSL shows the GPU as /dev/dxg alone.
+/// The default library belongs to this machine and is never asked about a tree.
+bool should_ask_nvml(const Sources& sources, const Files& files, const std::vector<Gpu>& gpus) {
+    if (nvml_is_named(sources)) return true;
+    if (!files.real()) return false;
+    const bool on_bus =
+        std::any_of(gpus.begin(), gpus.end(), [](const Gpu& g) { return g.vendor == "nvidia"; });
+    return on_bus || files.exists("/dev/nvidiactl") || files.exists("/dev/dxg");
+}
+
+std::string outcome_text(const NvmlReport& report, const std::string& library) {
+    const std::string text = printable(report.text.data());
+    switch (report.outcome) {
+        case NvmlOutcome::no_library:
+            return fmt::format("library not loaded: {}", text);
+        case NvmlOutcome::no_symbol:
+            return fmt::format("{} lacks the symbol {}", printable(library), text);
+        case NvmlOutcome::init_failed:
+            return fmt::format("nvmlInit failed: {} ({})", text, report.code);
+        case NvmlOutcome::count_failed:
+            return fmt::format("counting GPUs failed: {} ({})", text, report.code);
+        case NvmlOutcome::ok:
+            break;
+    }
+    return {};
+}
+
+/// NVML's report by way of the helper process; a failure is one note.
+std::optional<NvmlReport> query_nvml(const Sources& sources, std::vector<std::string>& notes) {
+    const auto work = [&] {
+        const NvmlReport report = ask_nvml(sources.nvml_library);
+        return std::string(reinterpret_cast<const char*>(&report), sizeof report);
+    };
+    const HelperResult answer = run_helper(work, sources.nvml_limit, sizeof(NvmlReport));
+    if (!answer.finished) {
+        notes.push_back(fmt::format("NVML: {}", answer.failure));
+        return std::nullopt;
+    }
+    auto report = decode_nvml_report(answer.bytes);
+    if (!report) {
+        notes.emplace_back("NVML: the answer cannot be understood");
+    } else if (report->outcome != NvmlOutcome::ok) {
+        notes.push_back("NVML: " + outcome_text(*report, sources.nvml_library));
+        return std::nullopt;
+    }
+    return report;
+}
+
+std::optional<int> known(std::int32_t value) {
+    if (value == kUnknownNumber) return std::nullopt;
+    return value;
+}
+
+Gpu merge(const NvmlGpu& told, int index, const std::vector<Gpu>& on_bus) {
+    const auto address = PciAddress::parse(told.pci.data());
+    const auto seen = std::find_if(on_bus.begin(), on_bus.end(),
+                                   [&](const Gpu& gpu) { return address && gpu.pci == address; });
+    Gpu gpu = seen == on_bus.end() ? Gpu{} : *seen;
+    gpu.index = index;
+    gpu.vendor = "nvidia";
+    gpu.pci = address;
+    if (told.name[0] != '\0') gpu.name = told.name.data();
+    if (told.uuid[0] != '\0') gpu.uuid = told.uuid.data();
+    if (told.memory_bytes != 0) gpu.memory_bytes = told.memory_bytes;
+    if (const auto mig = known(told.mig)) gpu.mig = *mig == 1;
+    gpu.compute_capability = known(told.compute_capability);
+    if (const auto generation = known(told.pcie_generation)) gpu.pcie_generation = generation;
+    if (const auto width = known(told.pcie_width)) gpu.pcie_width = width;
+    return gpu;
+}
+
+void take_gpus(const NvmlReport& report, Machine& machine) {
+    const std::vector<Gpu> on_bus = std::move(machine.gpus);
+    machine.gpus.clear();
+    for (std::uint32_t i = 0; i < report.gpu_count; ++i) {
+        machine.gpus.push_back(merge(report.gpus[i], static_cast<int>(i), on_bus));
+        if (!machine.gpus.back().pci)
+            machine.notes.push_back(
+                fmt::format("NVML: GPU {} does not answer; it may have fallen off the bus", i));
+    }
+    for (const Gpu& gpu : on_bus)
+        if (std::none_of(machine.gpus.begin(), machine.gpus.end(),
+                         [&](const Gpu& other) { return other.pci == gpu.pci; }))
+            machine.notes.push_back(
+                fmt::format("GPU {} is on the PCI bus but not given to this job", gpu.pci->text()));
+}
+
+PeerAccess access_of(const NvmlPair& there, const NvmlPair& back) {
+    const std::int32_t words[] = {there.read, there.write, back.read, back.write};
+    if (std::any_of(std::begin(words), std::end(words),
+                    [](std::int32_t w) { return w != kUnknownNumber && w != nvml::kP2pOk; }))
+        return PeerAccess::refused;
+    if (there.read == nvml::kP2pOk && there.write == nvml::kP2pOk) return PeerAccess::ok;
+    return PeerAccess::unknown;
+}
+
+void take_peer_access(const NvmlReport& report, Machine& machine) {
+    const std::size_t count = report.gpu_count;
+    machine.peer_access.assign(count, std::vector(count, PeerAccess::ok));
+    for (std::size_t a = 0; a < count; ++a)
+        for (std::size_t b = 0; b < count; ++b)
+            if (a != b)
+                machine.peer_access[a][b] = access_of(report.pairs[a][b], report.pairs[b][a]);
+    // A GPU reaches itself; that alone is no knowledge of peers.
+    const auto unknown = [](const auto& row) {
+        return std::count(row.begin(), row.end(), PeerAccess::unknown) + 1 ==
+               static_cast<std::ptrdiff_t>(row.size());
+    };
+    if (count > 1 && std::all_of(machine.peer_access.begin(), machine.peer_access.end(), unknown))
+        machine.peer_access.clear();
+}
+
+void take_links(const NvmlReport& report, const Files& files, Machine& machine) {
+    const NvLinks links = read_links(report, [&](const PciAddress& address) {
+        const auto found = files.hex(pci_directory(address) + "/class");
+        return found ? std::optional(static_cast<unsigned>(*found >> 8)) : std::nullopt;
+    });
+    machine.gpu_links = pair_links(links);
+    machine.nvswitch = std::any_of(links.to_switch.begin(), links.to_switch.end(),
+                                   [](int count) { return count > 0; });
+    for (std::size_t i = 0; i < links.inactive.size(); ++i)
+        if (links.inactive[i] > 0)
+            machine.notes.push_back(fmt::format("GPU {}: {} of {} NVLinks are down", i,
+                                                links.inactive[i], report.gpus[i].link_count));
+}
+
+/// NVML's common ancestor as NCCL's path: 0 internal, 10 one switch, 20 several, 30 host bridge, 40
+/// NUMA node, 50 system.
+std::optional<PathType> ancestor_path(std::int32_t level) {
+    switch (level) {
+        case 0:
+        case 10:
+            return PathType::PIX;
+        case 20:
+            return PathType::PXB;
+        case 30:
+        case 40:
+            return PathType::PHB;
+        case 50:
+            return PathType::SYS;
+        default:
+            return std::nullopt;
+    }
+}
+
+/// Paths over PCIe, from sysfs, else by NVML's word; empty when one pair stays unknown.
+std::vector<std::vector<PathType>> pcie_paths(const Files& files, const std::vector<Gpu>& gpus,
+                                              const NvmlReport* report) {
+    std::vector<std::optional<PciDevice>> devices;
+    for (const Gpu& gpu : gpus)
+        devices.push_back(gpu.pci ? read_pci_device(files, *gpu.pci) : std::nullopt);
+    std::vector<std::vector<PathType>> paths(gpus.size(), std::vector(gpus.size(), PathType::LOC));
+    for (std::size_t a = 0; a < gpus.size(); ++a)
+        for (std::size_t b = a + 1; b < gpus.size(); ++b) {
+            std::optional<PathType> path;
+            if (devices[a] && devices[b])
+                path = pci_path(*devices[a], *devices[b]);
+            else if (report != nullptr)
+                path = ancestor_path(report->pairs[a][b].ancestor);
+            if (!path) return {};
+            paths[a][b] = paths[b][a] = *path;
+        }
+    return paths;
+}
+
+std::optional<std::string> driver_version(const Files& files) {
+    const auto text = files.line("/proc/driver/nvidia/version");
+    if (!text) return std::nullopt;
+    // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue ...": the first dotted
+    // number.
+    for (const std::string& word : split(*text, ' '))
+        if (word.find('.') != std::string::npos &&
+            word.find_first_not_of("0123456789.") == std::string::npos)
+            return word;
+    return std::nullopt;
+}
+
+void note_gpus_without_nvml(const Files& files, Machine& machine) {
+    if (machine.gpus.empty()) return;
+    const bool nvidia = machine.gpus.front().vendor == "nvidia";
+    if (nvidia && !files.exists("/dev/nvidiactl"))
+        machine.notes.emplace_back(
+            "GPUs are on the PCI bus but /dev/nvidiactl is missing: no driver here, or a container "
+            "that was started without GPUs");
+    machine.notes.emplace_back(
+        "GPUs without NVML: NVLinks, peer access, memory and MIG mode are unknown");
+}
+
+}  // namespace
+
+void detect_gpus(const Sources& sources, const Files& files, Machine& machine) {
+    machine.gpus = pci_gpus(files);
+    machine.software.driver = driver_version(files);
+    std::optional<NvmlReport> report;
+    if (should_ask_nvml(sources, files, machine.gpus)) report = query_nvml(sources, machine.notes);
+    if (report) {
+        take_gpus(*report, machine);
+        take_links(*report, files, machine);
+        take_peer_access(*report, machine);
+        if (report->driver[0] != '\0') machine.software.driver = report->driver.data();
+    } else {
+        note_gpus_without_nvml(files, machine);
+    }
+    const auto pcie = pcie_paths(files, machine.gpus, report ? &*report : nullptr);
+    machine.gpu_paths = gpu_path_matrix(pcie, machine.gpu_links);
+    if (machine.gpu_paths.size() != machine.gpus.size())
+        machine.notes.emplace_back("paths between GPUs are unknown: the PCI tree is not visible");
+}
+
+void detect_gpu_nic_paths(const Files& files, Machine& machine) {
+    if (machine.gpus.empty() || machine.nics.empty()) return;
+    std::vector<std::optional<PciDevice>> nics;
+    for (const Nic& nic : machine.nics)
+        nics.push_back(nic.pci ? read_pci_device(files, *nic.pci) : std::nullopt);
+    for (const Gpu& gpu : machine.gpus) {
+        const auto device = gpu.pci ? read_pci_device(files, *gpu.pci) : std::nullopt;
+        std::vector<std::optional<PathType>> row;
+        for (const auto& nic : nics)
+            row.push_back(device && nic ? std::optional(pci_path(*device, *nic)) : std::nullopt);
+        machine.gpu_nic_paths.push_back(std::move(row));
+    }
+}
+
+}  // namespace toporun::detect

@@ -1,0 +1,148 @@
+#include "detect/helper_process.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace toporun::detect {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr int kResultDescriptor = 3;
+/// Ending takes a process less than a millisecond, unless its driver holds it in the kernel.
+constexpr std::chrono::milliseconds kTimeToEnd{200};
+
+/// Milliseconds until `end` for poll, rounded up, at least 0.
+int milliseconds_until(Clock::time_point end) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
+    return static_cast<int>(std::clamp<long long>(left, 0, 3'600'000));
+}
+
+/// Everything that ties the helper to the training's terminal, signals and descriptors is cut.
+bool detach(pid_t parent, int result) {
+    for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    setsid();
+    const rlimit no_core{0, 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    // Moved out of the way first: the pipe may be one of 0 to 3.
+    const int pipe_copy = fcntl(result, F_DUPFD, kResultDescriptor + 1);
+    const int null = open("/dev/null", O_RDWR);
+    const int null_copy = null < 0 ? -1 : fcntl(null, F_DUPFD, kResultDescriptor + 1);
+    if (pipe_copy < 0 || null_copy < 0) return false;
+    for (int fd = 0; fd < kResultDescriptor; ++fd)
+        if (dup2(null_copy, fd) < 0) return false;
+    if (dup2(pipe_copy, kResultDescriptor) < 0) return false;
+    closefrom(kResultDescriptor + 1);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    return getppid() == parent;
+}
+
+[[noreturn]] void helper_main(const std::function<std::string()>& work, pid_t parent, int result) {
+    if (!detach(parent, result)) _exit(1);
+    try {
+        const std::string bytes = work();
+        for (std::size_t written = 0; written < bytes.size();) {
+            const ssize_t count =
+                write(kResultDescriptor, bytes.data() + written, bytes.size() - written);
+            if (count < 0 && errno == EINTR) continue;
+            if (count <= 0) _exit(1);
+            written += static_cast<std::size_t>(count);
+        }
+    } catch (...) {
+        _exit(1);  // the parent says that the helper failed
+    }
+    _exit(0);
+}
+
+/// Reads until the end of the pipe; false when the time or the size ran out first.
+bool read_all(int fd, Clock::time_point end, std::size_t most_bytes, std::string& bytes) {
+    std::array<char, 16384> buffer;
+    for (;;) {
+        pollfd waited{fd, POLLIN, 0};
+        const int ready = poll(&waited, 1, milliseconds_until(end));
+        if (ready < 0 && errno == EINTR) continue;
+        if (ready <= 0) return false;
+        const ssize_t count = read(fd, buffer.data(), buffer.size());
+        if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+        if (count <= 0) return true;
+        bytes.append(buffer.data(), static_cast<std::size_t>(count));
+        if (bytes.size() > most_bytes) return false;
+    }
+}
+
+/// The helper's status, if it ends in time. Only this process id is waited for.
+std::optional<int> status_within(pid_t helper, std::chrono::milliseconds time) {
+    const auto end = Clock::now() + time;
+    for (;;) {
+        int status = 0;
+        const pid_t ended = waitpid(helper, &status, WNOHANG);
+        if (ended == helper) return status;
+        // Without SIGCHLD the kernel keeps no status; what was written decides then.
+        if (ended < 0 && errno == ECHILD) return 0;
+        if (Clock::now() >= end) return std::nullopt;
+        poll(nullptr, 0, 1);
+    }
+}
+
+void abandon(pid_t helper) {
+    kill(helper, SIGKILL);
+    waitpid(helper, nullptr, WNOHANG);
+}
+
+}  // namespace
+
+HelperResult run_helper(const std::function<std::string()>& work, std::chrono::milliseconds limit,
+                        std::size_t most_bytes) {
+    HelperResult result;
+    const auto end = Clock::now() + limit;
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        result.failure = fmt::format("no pipe: {}", std::strerror(errno));
+        return result;
+    }
+    const pid_t parent = getpid();
+    const pid_t helper = fork();
+    if (helper == 0) helper_main(work, parent, ends[1]);
+    close(ends[1]);
+    if (helper < 0) {
+        result.failure = fmt::format("no process: {}", std::strerror(errno));
+        close(ends[0]);
+        return result;
+    }
+    const bool complete = read_all(ends[0], end, most_bytes, result.bytes);
+    close(ends[0]);
+    if (!complete) {
+        abandon(helper);
+        result.failure = result.bytes.size() > most_bytes
+                             ? std::string("answer too long")
+                             : fmt::format("no answer within {} ms", limit.count());
+        return result;
+    }
+    const auto status = status_within(helper, kTimeToEnd);
+    if (!status) {
+        abandon(helper);
+        result.failure = "it does not end";
+    } else if (WIFSIGNALED(*status)) {
+        result.failure = fmt::format("ended by signal {}", WTERMSIG(*status));
+    } else if (WEXITSTATUS(*status) != 0) {
+        result.failure = fmt::format("ended with status {}", WEXITSTATUS(*status));
+    } else {
+        result.finished = true;
+    }
+    return result;
+}
+
+}  // namespace toporun::detect
