@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "detect/files.hpp"
+
+namespace toporun::detect {
+
+struct CgroupLimits {
+    std::optional<double> cpu_quota;            ///< CPUs; empty = none
+    std::optional<std::uint64_t> memory_bytes;  ///< empty = none
+};
+
+/// Limits of this process's control groups, version 1, 2 or both mounted: the smallest from its own
+/// group upwards to the highest that is visible here.
+CgroupLimits read_cgroup_limits(const Files& files);
+
+}  // namespace toporun::detect

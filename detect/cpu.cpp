@@ -1,0 +1,93 @@
+#include "detect/cpu.hpp"
+
+#include <sched.h>
+#include <sys/utsname.h>
+
+#include <cerrno>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "detect/hwloc_cpu.hpp"
+
+namespace toporun::detect {
+namespace {
+
+constexpr int kMostPus = 65536;  ///< Linux: CONFIG_NR_CPUS is at most 8192
+
+/// The affinity mask of this process, whatever the number of PUs; empty when it cannot be read.
+CpuSet affinity_mask() {
+    for (int pus = 1024; pus <= kMostPus; pus *= 2) {
+        cpu_set_t* const set = CPU_ALLOC(static_cast<std::size_t>(pus));
+        if (set == nullptr) return {};
+        const std::size_t size = CPU_ALLOC_SIZE(static_cast<std::size_t>(pus));
+        std::vector<int> indices;
+        const int result = sched_getaffinity(0, size, set);
+        const int error = errno;
+        for (int i = 0; result == 0 && i < pus; ++i)
+            if (CPU_ISSET_S(static_cast<std::size_t>(i), size, set)) indices.push_back(i);
+        CPU_FREE(set);
+        if (result == 0) return CpuSet(std::move(indices));
+        if (error != EINVAL) return {};  // EINVAL: the kernel's mask is larger
+    }
+    return {};
+}
+
+CpuSet mask_of_tree(const Files& files) {
+    const auto status = files.read("/proc/self/status", 16384);
+    const auto list = status ? value_of(*status, "Cpus_allowed_list") : std::nullopt;
+    try {
+        return CpuSet::parse(list.value_or(""));
+    } catch (const Error&) {
+        return {};
+    }
+}
+
+std::optional<int> small_number(const std::optional<std::string>& text) {
+    const auto number = text ? to_integer(*text) : std::nullopt;
+    if (!number || *number < 0 || *number > 65535) return std::nullopt;
+    return static_cast<int>(*number);
+}
+
+/// The first processor of /proc/cpuinfo; the others repeat it and make the file slow to read.
+void read_cpuinfo(const Files& files, Cpu& cpu) {
+    const std::string text = files.read("/proc/cpuinfo", 4096).value_or("");
+    cpu.vendor = value_of(text, "vendor_id").value_or("");
+    cpu.model = value_of(text, "model name").value_or("");
+    cpu.family = small_number(value_of(text, "cpu family"));
+    cpu.model_number = small_number(value_of(text, "model"));
+    if (cpu.vendor.empty() && value_of(text, "CPU implementer")) cpu.vendor = "ARM";
+    if (cpu.model.empty()) cpu.model = value_of(text, "cpu").value_or("");  // POWER
+}
+
+std::string architecture(const Files& files) {
+    utsname name{};
+    if (files.real() && uname(&name) == 0) return printable(name.machine);
+    return files.line("/proc/sys/kernel/arch").value_or("");
+}
+
+CpuSet smaller_of(const CpuSet& cpuset, const CpuSet& mask) {
+    if (mask.empty()) return cpuset;
+    const CpuSet both = cpuset & mask;
+    return both.empty() ? mask : both;  // the mask is what the scheduler obeys
+}
+
+}  // namespace
+
+Cpu detect_cpu(const std::string& root, const Files& files, std::vector<std::string>& notes) {
+    Cpu cpu;
+    read_cpuinfo(files, cpu);
+    cpu.architecture = architecture(files);
+    HwlocCpu topology;
+    // hwloc would invent one PU for a tree without processors.
+    if (files.exists("/sys/devices/system/cpu") || files.exists("/proc/cpuinfo"))
+        topology = read_hwloc_cpu(root);
+    if (!topology.loaded) notes.emplace_back("processors are unknown: hwloc cannot read /sys");
+    if (topology.packages > 0) cpu.packages = topology.packages;
+    cpu.numa_nodes = std::move(topology.numa_nodes);
+    cpu.cores = std::move(topology.cores);
+    cpu.allowed =
+        smaller_of(topology.allowed, files.real() ? affinity_mask() : mask_of_tree(files));
+    return cpu;
+}
+
+}  // namespace toporun::detect

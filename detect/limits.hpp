@@ -1,0 +1,11 @@
+#pragma once
+
+#include "detect/files.hpp"
+#include "detect/machine.hpp"
+
+namespace toporun::detect {
+
+/// /dev/shm, locked memory, open files, memory, and what the control groups allow.
+Limits detect_limits(const Files& files);
+
+}  // namespace toporun::detect
