@@ -1,0 +1,15 @@
+#pragma once
+
+#include <vector>
+
+#include "detect/files.hpp"
+#include "detect/machine.hpp"
+
+namespace toporun::detect {
+
+/// The ports of /sys/class/infiniband: merged into the interface of the same port where there is
+/// one (an Ethernet interface becomes `roce`; bonds, VLANs and VFs keep their kind), else appended
+/// as a Nic named after the RDMA device (`infiniband`, `roce`, `efa`).
+void add_rdma_devices(const Files& files, std::vector<Nic>& nics);
+
+}  // namespace toporun::detect
