@@ -1,0 +1,85 @@
+#include "detect/nccl_conf.hpp"
+
+#include <fmt/format.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "detect/files.hpp"
+
+namespace toporun::detect {
+namespace {
+
+constexpr std::size_t kMostCharacters = 1023;  ///< of a name or a value (NCCL src/misc/param.cc)
+
+bool has_name(const std::vector<ConfValue>& values, const std::string& name) {
+    return std::any_of(values.begin(), values.end(),
+                       [&](const ConfValue& value) { return value.name == name; });
+}
+
+/// Home directory of the password database, which is where NCCL looks, never $HOME. /etc/passwd is
+/// asked first: a directory service may be slow.
+std::string home_directory(const Files& files) {
+    const uid_t user = getuid();
+    for (const std::string& line : split(files.read("/etc/passwd").value_or(""), '\n')) {
+        const std::vector<std::string> fields = split(line, ':');
+        if (fields.size() >= 7 && to_integer(fields[2]) == static_cast<long long>(user))
+            return fields[5];
+    }
+    if (!files.real()) return {};
+    const passwd* entry = getpwuid(user);
+    return entry == nullptr || entry->pw_dir == nullptr ? std::string() : entry->pw_dir;
+}
+
+std::string current_directory() {
+    char* const path = get_current_dir_name();
+    if (path == nullptr) return {};
+    std::string text(path);
+    free(path);
+    return text;
+}
+
+void add_file(const Files& files, const std::string& path, std::vector<ConfValue>& values) {
+    const auto text = files.read(path);
+    if (!text) return;
+    for (ConfValue& value : parse_nccl_conf(*text, path))
+        if (!has_name(values, value.name)) values.push_back(std::move(value));
+}
+
+}  // namespace
+
+std::vector<ConfValue> parse_nccl_conf(std::string_view text, std::string_view file) {
+    std::vector<ConfValue> values;
+    int number = 0;
+    for (const std::string& whole : split(text, '\n')) {
+        ++number;
+        const std::string line = whole.substr(0, whole.find('\0'));  // NCCL reads C strings
+        const std::size_t equals = line.find('=');
+        if (line.starts_with('#') || equals == std::string::npos || equals == 0) continue;
+        ConfValue value{line.substr(0, std::min(equals, kMostCharacters)),
+                        line.substr(equals + 1, kMostCharacters),
+                        fmt::format("{}:{}", printable(file), number)};
+        if (!has_name(values, value.name)) values.push_back(std::move(value));
+    }
+    return values;
+}
+
+std::vector<ConfValue> read_nccl_conf(const std::string& root,
+                                      const std::map<std::string, std::string>& environment) {
+    const Files files(root);
+    std::vector<ConfValue> values;
+    const auto named = environment.find("NCCL_CONF_FILE");
+    if (named != environment.end() && !named->second.empty()) {
+        const bool relative = named->second.front() != '/';
+        add_file(files, relative ? current_directory() + "/" + named->second : named->second,
+                 values);
+    } else if (const std::string home = home_directory(files); !home.empty()) {
+        add_file(files, home + "/.nccl.conf", values);
+    }
+    add_file(files, "/etc/nccl.conf", values);
+    return values;
+}
+
+}  // namespace toporun::detect
