@@ -1,0 +1,32 @@
+#include "detect/detect.hpp"
+
+#include <utility>
+
+#include "detect/cpu.hpp"
+#include "detect/files.hpp"
+#include "detect/gpus.hpp"
+#include "detect/limits.hpp"
+#include "detect/nccl_library.hpp"
+#include "detect/network.hpp"
+#include "detect/platform.hpp"
+
+namespace toporun::detect {
+
+Machine detect_machine(const Sources& sources) {
+    const Files files(sources.root);
+    Machine machine;
+    detect_gpus(sources, files, machine);
+    machine.nics = detect_nics(files);
+    detect_gpu_nic_paths(files, machine);
+    machine.cpu = detect_cpu(sources.root, files, machine.notes);
+    machine.limits = detect_limits(files);
+    detect_platform(files, machine);
+    NcclLibrary nccl = find_nccl(sources, files);
+    machine.software.nccl_version = std::move(nccl.version);
+    machine.software.nccl_library = std::move(nccl.file);
+    machine.software.nccl_plugins = std::move(nccl.plugins);
+    if (!nccl.note.empty()) machine.notes.push_back(std::move(nccl.note));
+    return machine;
+}
+
+}  // namespace toporun::detect
