@@ -36,6 +36,11 @@ struct Command {
     std::string interpreter;  ///< torchrun: what it would start workers with; "" = unknown
     Rewrite rewrite = Rewrite::export_only;
     std::string export_only_reason;  ///< why there is no shim, one line
+    /// torchrun: the user's word for the ranks per node when it is no number (gpu, auto, cpu); ""
+    /// else.
+    std::string ranks_word;
+    /// An option or a parameter says how the launcher binds, `--bind-to none` included.
+    bool binding_given = false;
     std::vector<std::string> notes;  ///< one line each, for the user
 };
 

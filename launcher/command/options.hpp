@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace toporun::launcher {
+
+/// How many words an option takes.
+enum class Arity {
+    flag,
+    one,       ///< the next word, or glued
+    two,       ///< the next two words
+    optional,  ///< glued only: `-K1`, `--opt=value`; the next word is not its value
+    many,      ///< every word up to the next option
+};
+
+/// What an option says, as far as toporun cares.
+enum class Meaning {
+    other,
+    total_ranks,
+    ranks_per_node,
+    one_rank_per_node,
+    nodes,
+    hosts,        ///< a list of hosts
+    host_file,    ///< a file with a list of hosts
+    rank_file,    ///< hosts and CPUs of each rank
+    binds,        ///< asks the launcher to bind
+    bind_policy,  ///< a word that says how to bind, `none` too
+    map_policy,   ///< binds when it has `pe=`
+    parameter,    ///< an MCA parameter, name and value
+    directory,    ///< the working directory of the ranks
+    rendezvous,
+    master_address,
+    standalone,
+    no_python,
+    run_path,
+    module,
+    export_list,
+    container,
+    opaque,     ///< the command cannot be rewritten with it
+    no_launch,  ///< help, version: nothing is started
+};
+
+struct Option {
+    std::string_view name;  ///< without dashes
+    Arity arity = Arity::flag;
+    Meaning meaning = Meaning::other;
+};
+
+/// The form that a family of option parsers accepts.
+struct OptionTable {
+    std::span<const Option> options;
+    bool equals = true;                ///< `--name=value`
+    bool single_dash_long = false;     ///< `-name` is `--name`
+    bool abbreviations = false;        ///< a unique beginning of a long name (argparse)
+    bool underscores = false;          ///< `_` in long names is `-`
+    bool glued = true;                 ///< `-n4`
+    bool clusters = false;             ///< `-lu` is `-l -u`
+    bool double_dash = true;           ///< `--` ends the options
+    bool unknown_with_equals = false;  ///< an unknown `--name=value` is one word (plug-ins of srun)
+};
+
+/// An option that was given.
+struct Given {
+    std::string name;  ///< as in the table
+    Meaning meaning = Meaning::other;
+    std::string value;   ///< "" for a flag
+    std::string second;  ///< of Arity::two
+};
+
+struct Scan {
+    std::vector<Given> given;
+    std::size_t program = 0;  ///< the first word that is no option; `end` when there is none
+    std::string problem;      ///< one line: what was not understood; then `program` means nothing
+};
+
+/// Reads the options in argv[first, end) up to the first word that is none.
+Scan scan_options(std::span<const std::string> argv, std::size_t first, std::size_t end,
+                  const OptionTable& table);
+
+/// The value that was given last for `meaning`; nullptr when it was not given.
+const Given* last_given(const Scan& scan, Meaning meaning);
+
+}  // namespace toporun::launcher

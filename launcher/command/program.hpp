@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/command/host.hpp"
+
+/// Words of a command line that are no options: prefix commands, launchers, interpreters.
+namespace toporun::launcher {
+
+/// The part of `word` after its last slash.
+std::string base_name(const std::string& word);
+
+/// A Python interpreter by its name: python, python3, python3.11, pypy3.
+bool is_python(const std::string& word);
+
+/// A command that starts several ranks, by its name; "" = none. Open MPI and Hydra are "mpi".
+std::string launcher_kind(const std::string& word);
+
+/// What stands in front of the program.
+struct Peeled {
+    std::vector<std::string> prefixes;  ///< base names, outermost first
+    std::size_t inner = 0;              ///< the word behind them; the end of argv when not found
+    /// The inner command starts in another place (container, other host, other user) or is text for
+    /// a shell: neither variables nor paths are certain there.
+    bool opaque = false;
+};
+
+/// Peels prefix commands (env, numactl, singularity exec, ...) off argv[first...].
+Peeled peel_prefixes(std::span<const std::string> argv, std::size_t first);
+
+/// The Python that the first lines of a script name, resolved: `#!/path/python3`, `#!/usr/bin/env
+/// python3`, and the two-line form that installers write for long paths. "" = another program.
+std::string script_python(const std::string& script, const Host& host);
+
+/// The executable that a program word ends in: behind prefixes, the Python of a Python script. ""
+/// when it is not found here.
+std::string innermost_program(std::span<const std::string> argv, std::size_t first,
+                              const Host& host);
+
+/// Why `path` cannot be started through the shim as the launcher would start it; "" = it can.
+/// `arguments` are looked at for the text of `sh -c`.
+std::string refuses_shim(std::span<const std::string> argv, std::size_t word,
+                         const std::string& path, const Host& host);
+
+}  // namespace toporun::launcher

@@ -1,0 +1,153 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <optional>
+
+#include "base/text.hpp"
+#include "launcher/command/families.hpp"
+#include "launcher/command/options.hpp"
+#include "launcher/command/program.hpp"
+
+namespace toporun::launcher {
+namespace {
+
+// torch/distributed/run.py and launch.py, 1.13 to 2.9.
+constexpr std::array kOptions = {
+    Option{"nnodes", Arity::one, Meaning::nodes},
+    Option{"nproc-per-node", Arity::one, Meaning::ranks_per_node},
+    Option{"rdzv-backend", Arity::one},
+    Option{"rdzv-endpoint", Arity::one, Meaning::rendezvous},
+    Option{"rdzv-id", Arity::one},
+    Option{"rdzv-conf", Arity::one},
+    Option{"standalone", Arity::flag, Meaning::standalone},
+    Option{"max-restarts", Arity::one},
+    Option{"monitor-interval", Arity::one},
+    Option{"start-method", Arity::one},
+    Option{"event-log-handler", Arity::one},
+    Option{"role", Arity::one},
+    Option{"module", Arity::flag, Meaning::module},
+    Option{"m", Arity::flag, Meaning::module},
+    Option{"no-python", Arity::flag, Meaning::no_python},
+    Option{"run-path", Arity::flag, Meaning::run_path},
+    Option{"log-dir", Arity::one},
+    Option{"redirects", Arity::one},
+    Option{"r", Arity::one},
+    Option{"tee", Arity::one},
+    Option{"t", Arity::one},
+    Option{"local-ranks-filter", Arity::one},
+    Option{"node-rank", Arity::one},
+    Option{"master-addr", Arity::one, Meaning::master_address},
+    Option{"master-port", Arity::one},
+    Option{"local-addr", Arity::one},
+    Option{"logs-specs", Arity::one},
+    Option{"numa-binding", Arity::one, Meaning::binds},
+    Option{"signals-to-handle", Arity::one},
+    Option{"shutdown-timeout", Arity::one},
+    Option{"duplicate-stdout-filters", Arity::many},
+    Option{"duplicate-stderr-filters", Arity::many},
+    Option{"virtual-local-rank", Arity::flag},
+    Option{"use-env", Arity::flag},  // torch.distributed.launch
+    Option{"help", Arity::flag, Meaning::no_launch},
+    Option{"h", Arity::flag, Meaning::no_launch},
+};
+constexpr OptionTable kTable = {.options = kOptions, .abbreviations = true, .underscores = true};
+
+/// What the option says, from the command line, else from PET_<NAME>.
+std::optional<std::string> value_of(const Scan& scan, const Environment& environment,
+                                    Meaning meaning, const std::string& pet_name) {
+    if (const Given* given = last_given(scan, meaning)) return given->value;
+    const auto found = environment.find("PET_" + pet_name);
+    if (found == environment.end()) return std::nullopt;
+    return found->second;
+}
+
+/// torchrun reads these variables with int(): "1" is set, "true" ends it with an error.
+bool flag_of(const Scan& scan, const Environment& environment, Meaning meaning,
+             const std::string& pet_name) {
+    if (last_given(scan, meaning) != nullptr) return true;
+    const auto value = to_integer(trim(variable(environment, "PET_" + pet_name)));
+    return value.value_or(0) != 0;
+}
+
+/// "2" or "2:2"; an elastic range has no fixed number of nodes.
+std::optional<int> node_count(const std::string& text) {
+    const std::vector<std::string> bounds = split(text, ':');
+    const auto low = to_integer(trim(bounds.front()));
+    const auto high = to_integer(trim(bounds.back()));
+    if (bounds.size() > 2 || !low || low != high || *low < 1 || *low > 1'000'000)
+        return std::nullopt;
+    return static_cast<int>(*low);
+}
+
+/// The host of `host`, `host:port`, `[address]:port`.
+std::string host_part(const std::string& endpoint) {
+    if (endpoint.starts_with('[')) return endpoint.substr(1, endpoint.find(']') - 1);
+    const std::size_t colon = endpoint.find(':');
+    const bool port =
+        colon != std::string::npos && endpoint.find(':', colon + 1) == std::string::npos;
+    return port ? endpoint.substr(0, colon) : endpoint;
+}
+
+Command read_counts(Command command, const Scan& scan, const Environment& environment) {
+    const bool standalone = flag_of(scan, environment, Meaning::standalone, "STANDALONE");
+    const std::string nodes = value_of(scan, environment, Meaning::nodes, "NNODES").value_or("1");
+    const std::string ranks =
+        value_of(scan, environment, Meaning::ranks_per_node, "NPROC_PER_NODE").value_or("1");
+    command.job.nodes = standalone ? std::optional<int>(1) : node_count(nodes);
+    const auto count = to_integer(trim(ranks));
+    if (count && *count > 0 && *count < 1'000'000)
+        command.job.ranks_per_node = static_cast<int>(*count);
+    else
+        command.ranks_word = ranks;
+    if (standalone) return command;
+    std::string endpoint =
+        value_of(scan, environment, Meaning::rendezvous, "RDZV_ENDPOINT").value_or("");
+    if (endpoint.empty())
+        endpoint = value_of(scan, environment, Meaning::master_address, "MASTER_ADDR").value_or("");
+    command.job.rendezvous = host_part(std::string(trim(endpoint)));
+    return command;
+}
+
+/// The Python that torchrun itself runs with, and so starts its workers with.
+std::string own_interpreter(const Command& command, std::size_t first, const Host& host) {
+    const bool by_module = first > 1;
+    return by_module ? command.executable : script_python(command.executable, host);
+}
+
+}  // namespace
+
+Command recognise_torchrun(Command command, std::size_t first, const Environment& environment,
+                           const Host& host) {
+    command.job.launcher = "torchrun";
+    command.family = "torchrun";
+    command.job.same_host = true;  // one agent per node: its workers are its own children
+    command.interpreter = own_interpreter(command, first, host);
+    command.program = command.interpreter;
+    const Scan scan = scan_options(command.argv, first, command.argv.size(), kTable);
+    if (!scan.problem.empty()) return export_only(std::move(command), scan.problem);
+    if (last_given(scan, Meaning::no_launch) != nullptr)
+        return export_only(std::move(command), "torchrun only prints its help");
+    command = read_counts(std::move(command), scan, environment);
+    command.job.user_binds = command.binding_given =
+        value_of(scan, environment, Meaning::binds, "NUMA_BINDING").has_value();
+    if (scan.program < command.argv.size()) command.program_at = {scan.program};
+    if (flag_of(scan, environment, Meaning::run_path, "RUN_PATH"))
+        return export_only(std::move(command),
+                           "with --run-path torchrun starts no program for its workers");
+    if (flag_of(scan, environment, Meaning::no_python, "NO_PYTHON")) {
+        command.program = innermost_program(command.argv, scan.program, host);
+        return export_only(std::move(command),
+                           "with --no-python torchrun does not ask for an interpreter");
+    }
+    if (command.interpreter.empty())
+        return export_only(
+            std::move(command),
+            fmt::format("the Python interpreter of '{}' is not known", printable(command.argv[0])));
+    command.rewrite = Rewrite::environment;
+    command.job.shim = true;
+    return command;
+}
+
+}  // namespace toporun::launcher
