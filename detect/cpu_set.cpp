@@ -27,7 +27,8 @@ CpuSet CpuSet::parse(std::string_view list) {
         const std::string_view range = trim(part);
         const std::size_t dash = range.find('-');
         const auto first = to_integer(range.substr(0, dash));
-        const auto last = dash == std::string_view::npos ? first : to_integer(range.substr(dash + 1));
+        const auto last =
+            dash == std::string_view::npos ? first : to_integer(range.substr(dash + 1));
         if (!first || !last || *first < 0 || *last < *first || *last > kLargestIndex)
             throw Error(fmt::format("'{}' is not a list of CPUs", printable(list)), {},
                         "write it like 0-7,64-71");
@@ -74,8 +75,8 @@ CpuSet operator|(const CpuSet& a, const CpuSet& b) {
 
 CpuSet operator-(const CpuSet& a, const CpuSet& b) {
     CpuSet out;
-    std::set_difference(a.indices_.begin(), a.indices_.end(), b.indices_.begin(),
-                        b.indices_.end(), std::back_inserter(out.indices_));
+    std::set_difference(a.indices_.begin(), a.indices_.end(), b.indices_.begin(), b.indices_.end(),
+                        std::back_inserter(out.indices_));
     return out;
 }
 

@@ -8,11 +8,11 @@
 namespace toporun::detect {
 namespace {
 
-constexpr std::array<std::string_view, 12> kPathNames = {
-    "LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS", "NET", "DIS"};
+constexpr std::array<std::string_view, 12> kPathNames = {"LOC", "NVL", "NVB", "C2C", "PIX", "PXB",
+                                                         "P2C", "PXN", "PHB", "SYS", "NET", "DIS"};
 constexpr std::array<std::string_view, 13> kNicKindNames = {
-    "ethernet", "ipoib", "infiniband", "roce",   "efa", "bond",     "vlan",
-    "bridge",   "veth",  "tunnel",     "vf",     "loopback", "other"};
+    "ethernet", "ipoib", "infiniband", "roce", "efa",      "bond", "vlan",
+    "bridge",   "veth",  "tunnel",     "vf",   "loopback", "other"};
 
 template <class Enum, std::size_t N>
 std::optional<Enum> find_name(const std::array<std::string_view, N>& names, std::string_view name) {
@@ -23,7 +23,9 @@ std::optional<Enum> find_name(const std::array<std::string_view, N>& names, std:
 
 }  // namespace
 
-std::string_view path_name(PathType path) { return kPathNames.at(static_cast<std::size_t>(path)); }
+std::string_view path_name(PathType path) {
+    return kPathNames.at(static_cast<std::size_t>(path));
+}
 std::optional<PathType> parse_path_name(std::string_view name) {
     return find_name<PathType>(kPathNames, name);
 }

@@ -21,7 +21,8 @@ std::optional<PciAddress> PciAddress::parse(std::string_view text) {
     const std::size_t dot = text.rfind('.');
     const std::size_t colon = text.rfind(':', dot);
     if (dot == std::string_view::npos || colon == std::string_view::npos) return std::nullopt;
-    const std::size_t domain_colon = colon == 0 ? std::string_view::npos : text.rfind(':', colon - 1);
+    const std::size_t domain_colon =
+        colon == 0 ? std::string_view::npos : text.rfind(':', colon - 1);
     const bool has_domain = domain_colon != std::string_view::npos;
     const auto domain = has_domain ? hex(text.substr(0, domain_colon), 8) : 0;
     const std::size_t bus_begin = has_domain ? domain_colon + 1 : 0;

@@ -8,7 +8,8 @@
 
 namespace toporun::detect {
 
-/// A PCI bus id. One text form everywhere: "0000:18:00.0" (lower case, domain of at least 4 digits).
+/// A PCI bus id. One text form everywhere: "0000:18:00.0" (lower case, domain of at least 4
+/// digits).
 struct PciAddress {
     std::uint32_t domain = 0;
     std::uint8_t bus = 0;
