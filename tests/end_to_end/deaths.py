@@ -1,0 +1,109 @@
+"""Parts of toporun die in mid-run: the observer without consequence, the supervisor with the command."""
+
+import os
+import signal
+import unittest
+
+import harness
+from harness import RECORD_SIGNALS, TOPORUN, Case, Record, wait_until
+
+
+class ObserverKilled(Case):
+    def run_and_kill(self, command, ready):
+        running = self.start([TOPORUN, *command])
+        ready()
+        observer = wait_until(lambda: harness.child_named(running.pid, harness.OBSERVER_NAME), "observer")
+        os.kill(observer, signal.SIGKILL)
+        wait_until(lambda: (harness.process_state(observer) or "Z")[0] in "ZX", "death of the observer")
+        return running
+
+    def assert_one_more_warning(self, done, undisturbed):
+        warnings = [line for line in done.own_lines("warning") if line not in undisturbed.own_lines("warning")]
+        self.assertEqual(len(warnings), 1, done)
+        self.assertIn("observer", warnings[0])
+
+    def test_a_plain_command_ends_normally(self):
+        record = Record(self)
+        running = self.run_and_kill([RECORD_SIGNALS, record.path, "3"], lambda: record.wait_for("ready"))
+        os.kill(running.pid, signal.SIGTERM)  # relayed without the witness as well
+        record.wait_for("TERM")
+        os.kill(running.pid, signal.SIGUSR2)
+        done = running.finish()
+        self.assertEqual(done.returncode, 3, done)
+        self.assertEqual(record.counts(), {"TERM": 1})
+        self.assert_one_more_warning(done, self.run_command([TOPORUN, "sh", "-c", "exit 3"]))
+        self.assert_nothing_left()
+
+    def test_ranks_of_mpirun_end_normally(self):
+        go = os.path.join(self.directory, "go")
+        os.mkfifo(go)
+        started = os.path.join(self.directory, "started")
+        command = ["mpirun", "--oversubscribe", "-np", "1", "sh", "-c", f"touch {started}; read x <{go}; exit 5"]
+        running = self.run_and_kill(command, lambda: wait_until(lambda: os.path.exists(started), "rank"))
+        with open(go, "w", encoding="ascii") as file:
+            file.write("go\n")
+        done = running.finish()
+        self.assertEqual(done.returncode, 5, done)
+        self.assert_nothing_left()
+
+
+class SupervisorKilled(Case):
+    """No process is left after five seconds."""
+
+    def kill_supervisor(self, command, ready, options=()):
+        running = self.start([TOPORUN, *options, *command])
+        wait_until(lambda: harness.read_file(running.paths[0]).count(b"ready") == ready, "every process")
+        os.kill(running.pid, signal.SIGKILL)
+        self.assertEqual(running.finish().returncode, -signal.SIGKILL)
+        return running
+
+    def test_a_plain_command(self):
+        self.kill_supervisor(["sh", "-c", "echo ready; exec sleep 1000"], 1)
+        self.assert_nothing_left()
+
+    def test_mpirun(self):
+        self.kill_supervisor(["mpirun", "--oversubscribe", "-np", "2", "sh", "-c",
+                              "echo ready; exec sleep 1000"], 2)
+        self.assert_nothing_left()
+
+    @unittest.skipIf(harness.torchrun_is_missing(), harness.torchrun_is_missing())
+    def test_torchrun(self):
+        with open(os.path.join(self.work, "worker.py"), "w", encoding="ascii") as file:
+            file.write("import time\nprint('ready', flush=True)\ntime.sleep(1000)\n")
+        self.kill_supervisor(["torchrun", "--nproc_per_node=2", f"--master_port={harness.free_port()}",
+                              "worker.py"], 2)
+        self.assert_nothing_left()
+
+    def test_the_observer_names_what_is_left(self):
+        running = self.kill_supervisor(["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1; done"], 1)
+        wait_until(lambda: b"toporun: " in running.stderr() and b"killed" in running.stderr(),
+                   "a line of the observer")
+        survivor = [p for p in self.left_overs() if harness.read_file(f"/proc/{p}/comm") == b"sh\n"]
+        self.assertEqual(len(survivor), 1)
+        self.assertIn(str(survivor[0]).encode(), running.stderr())
+
+    def test_no_pdeath_leaves_the_command_alone(self):
+        record = Record(self)
+        running = self.start([TOPORUN, "--no-pdeath", RECORD_SIGNALS, record.path])
+        record.wait_for("ready")
+        child = harness.child_named(running.pid, "record_signals")
+        os.kill(running.pid, signal.SIGKILL)
+        running.finish()
+        os.kill(child, signal.SIGUSR2)  # the barrier: a SIGTERM would be recorded before it
+        wait_until(lambda: "USR2" in record.names(), "end of the command")
+        self.assertEqual(record.counts(), {})
+        self.assert_nothing_left()
+
+
+class LeftOvers(Case):
+    def test_a_process_that_the_command_left_is_left_alone(self):
+        def run(prefix):
+            done = self.run_command([*prefix, "sh", "-c", "sleep 1000 & exit 3"])
+            left = [harness.read_file(f"/proc/{p}/comm") for p in self.left_overs()]
+            self.end_left_overs()
+            return done.returncode, left
+        self.assertEqual(self.compare_runs(run), (3, [b"sleep\n"]))
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,157 @@
+"""The command line: wrong usage, help, and what goes to which stream."""
+
+import json
+import os
+import re
+
+import harness
+from harness import TOPORUN, Case
+
+SUBCOMMANDS = ("detect", "env", "report")
+
+
+class WrongUsage(Case):
+    def test_prefix_form_fails_with_125_before_the_start(self):
+        for option, suggestion in (("--dryrun", b"--dry-run"), ("--quite", b"--quiet"), ("--zzz", None),
+                                   ("-Z", None), ("--measure=sometimes", None), ("--comm-limit=many", None)):
+            with self.subTest(option=option):
+                done = self.run_command([TOPORUN, option, "sh", "-c", "echo started"])
+                self.assertEqual((done.returncode, done.stdout), (125, b""), done)
+                self.assertEqual(len(done.own_lines("error")), 1, done)
+                self.assertIn(option.partition("=")[0].encode(), done.stderr)
+                if suggestion:
+                    self.assertIn(b"did you mean '" + suggestion, done.stderr)
+
+    def test_an_option_without_its_value(self):
+        self.assertEqual(self.run_command([TOPORUN, "--run-dir"]).returncode, 125)
+
+    def test_subcommands_fail_with_2(self):
+        for subcommand in SUBCOMMANDS:
+            with self.subTest(subcommand=subcommand):
+                done = self.run_command([TOPORUN, subcommand, "--jsn"])
+                self.assertEqual((done.returncode, done.stdout), (2, b""), done)
+                self.assertIn(b"did you mean '--json'?", done.stderr)
+
+    def test_subcommands_with_input_that_cannot_be_read(self):
+        for arguments in (["detect", "--machine", "/no/such/file"], ["env", "--machine", "/etc/passwd"],
+                          ["env", "--format", "xml"], ["report", "/no/such/directory"], ["report"]):
+            with self.subTest(arguments=arguments):
+                done = self.run_command([TOPORUN, *arguments])
+                self.assertEqual((done.returncode, done.stdout), (2, b""), done)
+                self.assertEqual(len(done.own_lines("error")), 1, done)
+
+    def test_escape_sequences_of_the_user_do_not_reach_the_terminal(self):
+        for arguments in (["--\x1b[31m"], ["\x1b[31m"], ["detect", "--\x1b]0;x\x07"]):
+            with self.subTest(arguments=arguments):
+                done = self.run_command([TOPORUN, *arguments])
+                self.assertNotIn(b"\x1b", done.stderr)
+                self.assertNotEqual(done.returncode, 0)
+
+
+class Help(Case):
+    def test_without_arguments(self):
+        done = self.run_command([TOPORUN])
+        self.assertIn(b"usage: toporun", done.stdout + done.stderr)
+
+    def test_help_goes_to_standard_output(self):
+        for arguments in (["--help"], ["-h"], *([name, "--help"] for name in SUBCOMMANDS)):
+            with self.subTest(arguments=arguments):
+                done = self.run_command([TOPORUN, *arguments])
+                self.assertEqual((done.returncode, done.stderr), (0, b""))
+                self.assertTrue(done.stdout.startswith(b"usage: toporun"))
+
+    def test_version(self):
+        done = self.run_command([TOPORUN, "--version"])
+        self.assertEqual(done.returncode, 0)
+        self.assertRegex(done.stdout.decode(), r"^toporun \d+\.\d+\.\d+\n$")
+
+    def test_every_option_that_the_help_names_is_accepted(self):
+        help_text = self.run_command([TOPORUN, "--help"]).stdout.decode()
+        options = re.findall(r"^ {2}(?:-\w, | {4})(--[\w-]+)( [A-Z]+)?", help_text, re.MULTILINE)
+        self.assertGreater(len(options), 12)
+        values = {"PERCENT": "30", "SECONDS": "1", "WHEN": "auto", "V": "2.28.9", "NAME": "NCCL_DEBUG",
+                  "DIR": os.path.join(self.directory, "run")}
+        for option, placeholder in options:
+            if option in ("--help", "--version", "--machine"):
+                continue
+            words = [option] + ([values[placeholder.strip()]] if placeholder else [])
+            with self.subTest(option=option):
+                done = self.run_command([TOPORUN, *words, "--dry-run", "true"])
+                self.assertEqual(done.returncode, 0, done)
+
+
+class DryRun(Case):
+    def test_it_starts_nothing_and_leaves_nothing(self):
+        done = self.run_command([TOPORUN, "--dry-run", "sh", "-c", "touch started"])
+        self.assertEqual(done.returncode, 0, done)
+        self.assertEqual(os.listdir(self.work), [])
+
+    def test_the_printed_command_can_be_pasted(self):
+        done = self.run_command([TOPORUN, "--dry-run", "printf", "%s|", "a b", "it's", ""])
+        pasted = self.run_command(["sh", "-c", done.stdout.decode()])
+        self.assertEqual((pasted.returncode, pasted.stdout), (0, b"a b|it's||"))
+
+    def test_json(self):
+        done = self.run_command([TOPORUN, "--dry-run", "--json", "mpirun", "-np", "2", "true"])
+        run = json.loads(done.stdout)
+        self.assertEqual(run["schema"], "toporun.run/1")
+        for key in ("launcher", "prefixes", "program", "nodes", "ranks_per_node", "command", "exported",
+                    "filled_in", "rewrite", "settings", "findings"):
+            self.assertIn(key, run)
+        self.assertEqual(run["rewrite"], "inserted")
+        self.assertEqual(run["command"][0], "mpirun")
+
+    def test_explain_names_origin_and_reason(self):
+        done = self.run_command([TOPORUN, "--dry-run", "--explain", "mpirun", "-np", "2", "true"])
+        for name in (b"NCCL_P2P_LEVEL", b"NCCL_SOCKET_IFNAME", b"OMP_NUM_THREADS"):
+            self.assertIn(name, done.stderr)
+
+
+class Subcommands(Case):
+    def test_detect(self):
+        machine = json.loads(self.run_command([TOPORUN, "detect", "--json"]).stdout)
+        self.assertEqual(machine["schema"], "toporun.machine/1")
+        for key in ("gpus", "gpu_paths", "gpu_links", "nics", "gpu_nic_paths", "cpu", "limits", "software",
+                    "notes"):
+            self.assertIn(key, machine)
+        self.assertTrue(any(nic["kind"] == "loopback" for nic in machine["nics"]))
+
+    def test_a_saved_machine_reads_back_equal(self):
+        saved = os.path.join(self.work, "machine.toml")
+        self.assertEqual(self.run_command([TOPORUN, "detect", "--save", saved]).returncode, 0)
+        first = self.run_command([TOPORUN, "detect", "--machine", saved, "--json"])
+        again = os.path.join(self.work, "again.toml")
+        self.run_command([TOPORUN, "detect", "--machine", saved, "--save", again])
+        self.assertEqual(harness.read_file(saved), harness.read_file(again))
+        self.assertEqual(json.loads(first.stdout)["schema"], "toporun.machine/1")
+
+    def test_env_can_be_evaluated_by_a_shell(self):
+        done = self.run_command(["sh", "-ec", 'eval "$("$0" env --ranks-per-node 2)"; echo "$OMP_NUM_THREADS"',
+                                 TOPORUN])
+        self.assertEqual(done.returncode, 0, done)
+        self.assertRegex(done.stdout.decode(), r"^\d+\n$")
+
+    def test_env_formats(self):
+        for name in ("sh", "json", "toml", "slurm"):
+            with self.subTest(format=name):
+                done = self.run_command([TOPORUN, "env", "--format", name])
+                self.assertEqual(done.returncode, 0, done)
+                self.assertTrue(done.stdout)
+        settings = json.loads(self.run_command([TOPORUN, "env", "--json"]).stdout)
+        self.assertEqual(settings["schema"], "toporun.settings/1")
+        for key in ("settings", "pairs", "ranks", "workers", "findings"):
+            self.assertIn(key, settings)
+
+    def test_report_shows_the_newest_run(self):
+        self.run_command([TOPORUN, "sh", "-c", "exit 3"])
+        text = self.run_command([TOPORUN, "report"])
+        self.assertEqual(text.returncode, 0, text)
+        report = json.loads(self.run_command([TOPORUN, "report", "--json"]).stdout)
+        self.assertEqual(report["schema"], "toporun.report/1")
+        self.assertEqual(report["exit"]["status"], 3)
+        newest = os.path.realpath(os.path.join(self.work, "toporun", "latest"))
+        self.assertEqual(self.run_command([TOPORUN, "report", newest]).stdout, text.stdout)
+
+
+if __name__ == "__main__":
+    harness.main()
