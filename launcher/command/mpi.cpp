@@ -191,9 +191,17 @@ Places read_places(const std::vector<Context>& contexts, const Parameters& param
     return places;
 }
 
-std::string other_host(const Places& places, const Host& host) {
+/// Every name of this host as "localhost".
+std::set<std::string> distinct_hosts(const std::set<std::string>& names, const Host& host) {
+    std::set<std::string> hosts;
+    for (const std::string& name : names)
+        hosts.insert(is_this_host(name, host) ? "localhost" : name);
+    return hosts;
+}
+
+std::string other_host(const Places& places) {
     for (const std::string& name : places.hosts)
-        if (!is_this_host(name, host)) return name;
+        if (name != "localhost") return name;
     return {};
 }
 
@@ -323,8 +331,9 @@ Command recognise_openmpi(Command command, int major, const Environment& environ
     const Parameters parameters(contexts, environment, command.executable, host);
     if (const std::string problem = problem_of(contexts); !problem.empty())
         return export_only(std::move(command), problem);
-    const Places places = read_places(contexts, parameters, environment, host);
-    const std::string other = other_host(places, host);
+    Places places = read_places(contexts, parameters, environment, host);
+    places.hosts = distinct_hosts(places.hosts, host);
+    const std::string other = other_host(places);
     command.job.same_host = other.empty() && !places.unknown;
     command.job = read_counts(std::move(command.job), contexts, places);
     const Binding binding = read_binding(contexts, parameters);

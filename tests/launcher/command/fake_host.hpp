@@ -1,0 +1,81 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/command/host.hpp"
+
+namespace toporun::tests {
+
+/// A host that holds a few programs and files, called node-a.
+class FakeHost final : public launcher::Host {
+  public:
+    std::map<std::string, std::string> programs = {
+        {"/bin/sh", "\177ELF"},
+        {"/bin/bash", "\177ELF"},
+        {"/usr/bin/env", "\177ELF"},
+        {"/usr/bin/numactl", "\177ELF"},
+        {"/usr/bin/singularity", "\177ELF"},
+        {"/usr/bin/python3", "\177ELF"},
+        {"/venv/bin/python", "\177ELF"},
+        {"/venv/bin/torchrun", "#!/venv/bin/python\nimport re\n"},
+        {"/usr/bin/orterun", "\177ELF"},
+        {"/usr/bin/mpirun", "\177ELF"},
+        {"/usr/bin/mpiexec", "\177ELF"},
+        {"/usr/bin/mpirun.openmpi", "\177ELF"},
+        {"/usr/bin/mpiexec.hydra", "\177ELF"},
+        {"/opt/ompi5/bin/mpirun", "\177ELF"},
+        {"/opt/odd/bin/mpirun", "\177ELF"},
+        {"/usr/bin/srun", "\177ELF"},
+        {"/usr/bin/nsys", "\177ELF"},
+        {"./train", "\177ELF"},
+        {"./s", "\177ELF"},
+        {"./w", "\177ELF"},
+        {"./u", "\177ELF"},
+        {"/data/work/train", "\177ELF"},
+        {"data/work/./train", "\177ELF"},
+        {"./tool.py", "#!/usr/bin/env python3\n"},
+        {"./plain.txt", "echo no first line\n"},
+        {"./lost.sh", "#!/no/such/interpreter\n"},
+        {"./run.sh", "#!/bin/bash\nexec ./train \"$@\"\n"},
+        {"./boxed.sh", "#!/bin/bash\nexec singularity exec i.sif ./train\n"},
+    };
+    std::map<std::string, std::string> files;  ///< not executable
+    std::map<std::string, std::string> links = {{"/usr/bin/mpirun", "/usr/bin/orterun"},
+                                                {"/usr/bin/mpiexec", "/usr/bin/orterun"},
+                                                {"/usr/bin/mpirun.openmpi", "/usr/bin/orterun"}};
+    std::map<std::string, std::string> versions = {
+        {"/opt/ompi5/bin/mpirun", "mpirun (Open MPI) 5.0.3\n"}};
+    mutable int version_calls = 0;
+
+    std::string find_executable(const std::string& word) const override {
+        if (word.find('/') != std::string::npos) return programs.contains(word) ? word : "";
+        for (const char* directory : {"/venv/bin/", "/usr/bin/", "/bin/"})
+            if (programs.contains(directory + word)) return directory + word;
+        return {};
+    }
+    bool is_executable(const std::string& path) const override { return programs.contains(path); }
+    std::optional<std::string> read_file(const std::string& path,
+                                         std::size_t limit) const override {
+        for (const auto* map : {&programs, &files})
+            if (const auto found = map->find(path); found != map->end())
+                return found->second.substr(0, limit);
+        return std::nullopt;
+    }
+    std::string real_path(const std::string& path) const override {
+        const auto found = links.find(path);
+        return found == links.end() ? path : found->second;
+    }
+    std::vector<std::string> names() const override {
+        return {"localhost", "node-a.example.org", "10.0.0.1"};
+    }
+    std::string version_text(const std::string& path) const override {
+        ++version_calls;
+        const auto found = versions.find(path);
+        return found == versions.end() ? "" : found->second;
+    }
+};
+
+}  // namespace toporun::tests

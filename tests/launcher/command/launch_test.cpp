@@ -1,0 +1,166 @@
+#include "launcher/command/launch.hpp"
+
+#include <doctest/doctest.h>
+
+#include <map>
+
+#include "base/text.hpp"
+#include "fake_host.hpp"
+
+using namespace toporun;
+using launcher::Environment;
+using launcher::Launch;
+using tests::FakeHost;
+
+namespace {
+
+const launcher::Installed kInstalled = {"/opt/t/bin/toporun-shim", "/opt/t/bin/toporun-python",
+                                        "/opt/t/lib/libtoporun-nccl.so"};
+const launcher::NodeFiles kFiles = {"/tmp/toporun-ab", "/tmp/toporun-ab/ranks.plan"};
+
+env::Setting setting(const std::string& name, const std::string& value, bool exported,
+                     bool per_rank = false) {
+    env::Setting s;
+    s.name = name;
+    s.value = value;
+    s.exported = exported;
+    s.per_rank = per_rank;
+    return s;
+}
+
+env::Plan plan() {
+    env::Plan p;
+    p.settings = {setting("NCCL_P2P_LEVEL", "NVL", true), setting("OMP_NUM_THREADS", "4", true),
+                  setting("NCCL_IB_HCA", "mlx5_0", false),
+                  setting("NCCL_DEBUG", "INFO", true, true)};
+    p.settings.emplace_back();
+    p.settings.back().name = "NCCL_SOCKET_IFNAME";
+    p.settings.back().exported = true;  // without a value: left to NCCL
+    p.binds = true;
+    p.measures = true;
+    return p;
+}
+
+Launch prepare(const std::string& line, const Environment& environment = {},
+               const launcher::Installed& installed = kInstalled,
+               const launcher::NodeFiles& files = kFiles) {
+    const FakeHost host;
+    return prepare_launch(launcher::recognise(split(line, ' '), environment, host), plan(),
+                          installed, files, environment, host);
+}
+
+std::map<std::string, std::string> added(const Launch& launch) {
+    std::map<std::string, std::string> map(launch.added.begin(), launch.added.end());
+    CHECK(map.size() == launch.added.size());  // none twice
+    return map;
+}
+
+}  // namespace
+
+TEST_CASE("torchrun is given its interpreter and keeps every word") {
+    const Launch launch = prepare("torchrun --nproc-per-node=8 t.py --x");
+    CHECK(launch.argv == split("torchrun --nproc-per-node=8 t.py --x", ' '));
+    CHECK(launch.rewrite == launcher::Rewrite::environment);
+    CHECK(launch.notes.empty());
+    CHECK(added(launch) ==
+          std::map<std::string, std::string>{{"NCCL_P2P_LEVEL", "NVL"},
+                                             {"OMP_NUM_THREADS", "4"},
+                                             {"PYTHON_EXEC", "/opt/t/bin/toporun-python"},
+                                             {"TOPORUN_PYTHON", "/venv/bin/python"},
+                                             {"TOPORUN_SHIM_PLAN", "/tmp/toporun-ab/ranks.plan"},
+                                             {"TOPORUN_PROFILE_DIR", "/tmp/toporun-ab"},
+                                             {"TOPORUN_ACTIVE", "1"}});
+}
+
+TEST_CASE("an interpreter that the user named is the one that is recorded") {
+    const Launch launch = prepare("torchrun t.py", {{"PYTHON_EXEC", "/usr/bin/python3"}});
+    CHECK(added(launch).at("TOPORUN_PYTHON") == "/usr/bin/python3");
+    CHECK(added(launch).at("TOPORUN_PYTHON_EXEC") == "/usr/bin/python3");
+    CHECK(added(launch).at("PYTHON_EXEC") == "/opt/t/bin/toporun-python");
+    const Launch broken = prepare("torchrun t.py", {{"PYTHON_EXEC", "/no/such\x1b[31m"}});
+    CHECK_FALSE(added(broken).contains("PYTHON_EXEC"));
+    CHECK_FALSE(added(broken).contains("TOPORUN_SHIM_PLAN"));
+    CHECK(broken.rewrite == launcher::Rewrite::export_only);
+    REQUIRE(broken.notes.size() == 1);
+    CHECK(printable(broken.notes[0]) == broken.notes[0]);
+    const Launch nested = prepare(
+        "torchrun t.py", {{"PYTHON_EXEC", "/other/toporun-python"}, {"TOPORUN_ACTIVE", "1"}});
+    CHECK(added(nested).at("TOPORUN_PYTHON") == "/venv/bin/python");
+    CHECK_FALSE(added(nested).contains("TOPORUN_PYTHON_EXEC"));
+}
+
+TEST_CASE("the shim is one word in front of each program of mpirun") {
+    const std::string shim = kInstalled.shim;
+    struct Case {
+        std::string before;
+        std::string after;
+        bool policy;
+    };
+    const std::vector<Case> cases = {
+        {"mpirun -np 16 ./train", "mpirun -np 16 " + shim + " ./train", true},
+        {"mpirun -np 1 -x R=s ./s : -np 3 ./w --k=v",
+         "mpirun -np 1 -x R=s " + shim + " ./s : -np 3 " + shim + " ./w --k=v", true},
+        {"mpirun -np 1 -- ./train -n", "mpirun -np 1 -- " + shim + " ./train -n", true},
+        {"mpirun -np 8 --bind-to core ./train", "mpirun -np 8 --bind-to core " + shim + " ./train",
+         false},
+        {"mpirun -np 8 --bind-to none ./train", "mpirun -np 8 --bind-to none " + shim + " ./train",
+         false},
+        {"mpirun -np 8 numactl -N0 python t.py",
+         "mpirun -np 8 " + shim + " numactl -N0 python t.py", true},
+        {"mpirun -np 2 ./missing", "mpirun -np 2 ./missing", false},
+        {"mpirun -np 2 -H node-b ./train", "mpirun -np 2 -H node-b ./train", false},
+    };
+    for (const Case& c : cases) {
+        CAPTURE(c.before);
+        const Launch launch = prepare(c.before);
+        CHECK(join(launch.argv, " ") == c.after);
+        CHECK(added(launch).contains("OMPI_MCA_hwloc_base_binding_policy") == c.policy);
+        CHECK(added(launch).contains("TOPORUN_SHIM_PLAN") == (c.before != c.after));
+        CHECK_FALSE(added(launch).contains("PYTHON_EXEC"));
+    }
+    const Launch five = prepare("/opt/ompi5/bin/mpirun -n 2 ./train");
+    CHECK(added(five).at("PRTE_MCA_hwloc_default_binding_policy") == "none");
+}
+
+TEST_CASE("the launcher keeps its own binding when toporun does not bind") {
+    const FakeHost host;
+    env::Plan unbound = plan();
+    unbound.binds = false;
+    const Launch launch =
+        prepare_launch(launcher::recognise(split("mpirun -np 2 ./train", ' '), {}, host), unbound,
+                       kInstalled, kFiles, {}, host);
+    CHECK_FALSE(added(launch).contains("OMPI_MCA_hwloc_base_binding_policy"));
+    CHECK(launch.argv.size() == 5);
+}
+
+TEST_CASE("a shim that is missing means variables only and one note") {
+    for (const std::string& line : {"mpirun -np 2 ./train", "torchrun t.py"}) {
+        CAPTURE(line);
+        const Launch launch = prepare(line, {}, {});
+        CHECK(launch.argv == split(line, ' '));
+        CHECK(launch.rewrite == launcher::Rewrite::export_only);
+        CHECK(launch.notes.size() == 1);
+        CHECK(added(launch).at("NCCL_P2P_LEVEL") == "NVL");
+        CHECK_FALSE(added(launch).contains("PYTHON_EXEC"));
+        const Launch no_files = prepare(line, {}, kInstalled, {});
+        CHECK(no_files.argv == split(line, ' '));
+        CHECK(no_files.notes.size() == 1);
+        CHECK_FALSE(added(no_files).contains("TOPORUN_PROFILE_DIR"));
+    }
+}
+
+TEST_CASE("what the user has set is not added again") {
+    const Launch launch = prepare("./train", {{"NCCL_P2P_LEVEL", "PIX"}, {"OMP_NUM_THREADS", ""}});
+    CHECK_FALSE(added(launch).contains("NCCL_P2P_LEVEL"));
+    CHECK_FALSE(added(launch).contains("OMP_NUM_THREADS"));
+    CHECK_FALSE(added(launch).contains("NCCL_IB_HCA"));
+    CHECK_FALSE(added(launch).contains("NCCL_DEBUG"));
+    CHECK_FALSE(added(launch).contains("NCCL_SOCKET_IFNAME"));
+}
+
+TEST_CASE("a toporun inside another says so and counts the level") {
+    const Launch launch = prepare("./train", {{"TOPORUN_ACTIVE", "1"}});
+    CHECK(added(launch).at("TOPORUN_ACTIVE") == "2");
+    CHECK(launch.notes.size() == 1);
+    CHECK(added(prepare("./train", {{"TOPORUN_ACTIVE", "x"}})).at("TOPORUN_ACTIVE") == "1");
+}

@@ -1,0 +1,570 @@
+#include "launcher/command/command.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/text.hpp"
+#include "fake_host.hpp"
+
+using namespace toporun;
+using launcher::Command;
+using launcher::Environment;
+using launcher::Rewrite;
+using tests::FakeHost;
+
+namespace {
+
+constexpr Rewrite kEnv = Rewrite::environment;
+constexpr Rewrite kIn = Rewrite::inserted;
+constexpr Rewrite kNo = Rewrite::export_only;
+constexpr int kAny = -1;  ///< unknown
+
+struct Row {
+    std::string line;  ///< the command; words are parted by one blank
+    Rewrite rewrite;
+    std::vector<std::size_t> program;  ///< positions
+    int nodes = kAny;
+    int ranks = kAny;
+    bool binds = false;
+    Environment environment = {};
+};
+
+void check(const Row& row, const std::string& launcher, const FakeHost& host = {}) {
+    CAPTURE(row.line);
+    const std::vector<std::string> words = split(row.line, ' ');
+    const Command command = launcher::recognise(words, row.environment, host);
+    CHECK(command.argv == words);
+    CHECK(command.job.launcher == launcher);
+    CHECK(rewrite_text(command.rewrite) == rewrite_text(row.rewrite));
+    CHECK(command.program_at == row.program);
+    CHECK(command.job.nodes.value_or(kAny) == row.nodes);
+    CHECK(command.job.ranks_per_node.value_or(kAny) == row.ranks);
+    CHECK(command.job.user_binds == row.binds);
+    CHECK(command.job.shim == (row.rewrite != kNo));
+    CHECK(command.export_only_reason.empty() == (row.rewrite != kNo));
+    CHECK(command.export_only_reason.find('\n') == std::string::npos);
+}
+
+Command read(const std::string& line, const Environment& environment = {},
+             const FakeHost& host = {}) {
+    return launcher::recognise(split(line, ' '), environment, host);
+}
+
+}  // namespace
+
+TEST_CASE("torchrun command lines are read as torchrun reads them") {
+    const std::vector<Row> rows = {
+        {"torchrun train.py", kEnv, {1}, 1, 1},
+        {"torchrun --nproc-per-node=8 train.py --lr 0.1", kEnv, {2}, 1, 8},
+        {"torchrun --nproc_per_node 8 -m pkg.train --cfg a=b", kEnv, {4}, 1, 8},
+        {"torchrun --standalone -- train.py -- -x", kEnv, {3}, 1, 1},
+        {"torchrun --no-python ./run.sh --a", kNo, {2}, 1, 1},
+        {"torchrun --no-python nsys profile -o r%q{RANK} python t.py", kNo, {2}, 1, 1},
+        {"torchrun -t 3 -r 3 --log-dir logs train.py", kEnv, {7}, 1, 1},
+        {"torchrun -t3 -r3 train.py", kEnv, {3}, 1, 1},
+        {"torchrun -t=3 train.py", kEnv, {2}, 1, 1},
+        {"python -u -m torch.distributed.run --nproc-per=4 train.py", kEnv, {5}, 1, 4},
+        {"python -um torch.distributed.run train.py", kEnv, {3}, 1, 1},
+        {"python -mtorch.distributed.run train.py", kEnv, {2}, 1, 1},
+        {"python -W ignore -X dev -m torch.distributed.run train.py", kEnv, {7}, 1, 1},
+        {"python -Wignore -m torch.distributed.run train.py", kEnv, {4}, 1, 1},
+        {"/venv/bin/python -m torch.distributed.launch --nproc_per_node=2 --use_env train.py",
+         kEnv,
+         {5},
+         1,
+         2},
+        {"torchrun --nproc-per-node=2 -", kEnv, {2}, 1, 2},
+        {"torchrun --run-path /abs/train.py", kNo, {2}, 1, 1},
+        {"torchrun ./prog", kNo, {1}, 1, 1, false, {{"PET_NO_PYTHON", "1"}}},
+        {"torchrun ./prog", kEnv, {1}, 1, 1, false, {{"PET_NO_PYTHON", "0"}}},
+        {"torchrun train.py",
+         kEnv,
+         {1},
+         2,
+         8,
+         false,
+         {{"PET_NNODES", "2"}, {"PET_NPROC_PER_NODE", "8"}}},
+        {"torchrun --nnodes=4 train.py", kEnv, {2}, 4, 1, false, {{"PET_NNODES", "2"}}},
+        {"torchrun train.py",
+         kEnv,
+         {1},
+         1,
+         1,
+         false,
+         {{"PET_NNODES", "2"}, {"PET_STANDALONE", "1"}}},
+        {"torchrun --nnod=2 --standal train.py", kEnv, {3}, 1, 1},
+        {"torchrun --nnod=2 train.py", kEnv, {2}, 2, 1},
+        {"torchrun --mod pkg.train", kEnv, {2}, 1, 1},
+        {"torchrun --no-py ./run.sh", kNo, {2}, 1, 1},
+        {"torchrun --nproc=8 train.py", kEnv, {2}, 1, 8},
+        {"torchrun --master=h train.py", kNo, {}},
+        {"torchrun --nnodes 1:4 --nproc-per-node 8 train.py", kEnv, {5}, kAny, 8},
+        {"torchrun --nnodes 2:2 --nproc-per-node 8 train.py", kEnv, {5}, 2, 8},
+        {"torchrun --nproc-per-node=gpu train.py", kEnv, {2}, 1, kAny},
+        {"torchrun --nproc-per-node auto train.py", kEnv, {3}, 1, kAny},
+        {"torchrun --nproc-per-node=99999999999999999999 train.py", kEnv, {2}, 1, kAny},
+        {"torchrun --nproc-per-node=-3 train.py", kEnv, {2}, 1, kAny},
+        {"torchrun --numa-binding=node train.py", kEnv, {2}, 1, 1, true},
+        {"torchrun --duplicate-stdout-filters a b -t 3 train.py", kEnv, {6}, 1, 1},
+        {"torchrun --new-option=3 train.py", kNo, {}},
+        {"torchrun --nnodes", kNo, {}},
+        {"torchrun --nnodes --standalone train.py", kNo, {}},
+        {"torchrun --standalone=1 train.py", kNo, {}},
+        {"torchrun --help", kNo, {}},
+        {"torchrun", kEnv, {}, 1, 1},
+    };
+    for (const Row& row : rows) check(row, "torchrun");
+}
+
+TEST_CASE("the rendezvous is the host of the endpoint or the master address") {
+    struct Case {
+        std::string line;
+        std::string rendezvous;
+        Environment environment = {};
+    };
+    const std::vector<Case> cases = {
+        {"torchrun --nnodes=2 --rdzv-endpoint=node-a:29500 t.py", "node-a"},
+        {"torchrun --nnodes=2 --rdzv_endpoint 10.0.0.7 t.py", "10.0.0.7"},
+        {"torchrun --nnodes=2 --rdzv-endpoint=[fe80::1]:29500 t.py", "fe80::1"},
+        {"torchrun --nnodes=2 --rdzv-endpoint=fe80::1 t.py", "fe80::1"},
+        {"torchrun --nnodes=2 --master-addr=10.0.0.9 --master-port=1 t.py", "10.0.0.9"},
+        {"torchrun --standalone --rdzv-endpoint=node-a:1 t.py", ""},
+        {"torchrun t.py", "node-b", {{"PET_RDZV_ENDPOINT", "node-b:1"}}},
+        {"torchrun t.py", "node-c", {{"PET_MASTER_ADDR", "node-c"}}},
+        {"torchrun t.py", ""},
+    };
+    for (const Case& c : cases) {
+        CAPTURE(c.line);
+        CHECK(read(c.line, c.environment).job.rendezvous == c.rendezvous);
+    }
+}
+
+TEST_CASE("the word for the ranks per node is kept when it is no number") {
+    CHECK(read("torchrun --nproc-per-node=gpu t.py").ranks_word == "gpu");
+    CHECK(read("torchrun t.py", {{"PET_NPROC_PER_NODE", "auto"}}).ranks_word == "auto");
+    CHECK(read("torchrun --nproc-per-node=8 t.py").ranks_word.empty());
+}
+
+TEST_CASE("the interpreter of torchrun is found in each form of its first lines") {
+    struct Case {
+        std::string script;
+        std::string interpreter;
+    };
+    const std::vector<Case> cases = {
+        {"#!/venv/bin/python\n", "/venv/bin/python"},
+        {"#! /venv/bin/python -s\n", "/venv/bin/python"},
+        {"#!/usr/bin/env python3\n", "/usr/bin/python3"},
+        {"#!/usr/bin/env -S python3 -I\n", "/usr/bin/python3"},
+        {"#!/bin/sh\n'''exec' \"/venv/bin/python\" \"$0\" \"$@\"\n' '''\n", "/venv/bin/python"},
+        {"#!/bin/sh\n'''exec' /venv/bin/python \"$0\" \"$@\"\n' '''\n", "/venv/bin/python"},
+        {"#!/no/such/python\n", ""},
+        {"#!/usr/bin/env bash\nexec pyenv\n", ""},
+        {"#!/bin/sh\nexec python \"$0\"\n", ""},
+        {"#!/usr/bin/env\n", ""},
+        {"#!\n", ""},
+        {"\177ELF", ""},
+        {"", ""},
+    };
+    for (const Case& c : cases) {
+        CAPTURE(c.script);
+        FakeHost host;
+        host.programs["/venv/bin/torchrun"] = c.script;
+        const Command command = read("torchrun t.py", {}, host);
+        CHECK(command.interpreter == c.interpreter);
+        CHECK(command.program == c.interpreter);
+        CHECK((command.rewrite == kEnv) == !c.interpreter.empty());
+        CHECK(command.job.same_host);
+    }
+    CHECK(read("python -m torch.distributed.run t.py").interpreter == "/venv/bin/python");
+}
+
+TEST_CASE("a torchrun that is not installed is left to fail by itself") {
+    FakeHost host;
+    host.programs.erase("/venv/bin/torchrun");
+    const Command command = read("torchrun t.py", {}, host);
+    CHECK(command.executable.empty());
+    CHECK(command.rewrite == kNo);
+}
+
+TEST_CASE("Open MPI 4 command lines get the shim in front of each program") {
+    const std::vector<Row> rows = {
+        {"mpirun -np 16 ./train", kIn, {3}, 1, 16},
+        {"mpirun --np 16 ./train", kIn, {3}, 1, 16},
+        {"mpirun -n 2 ./train -np 9", kIn, {3}, 1, 2},
+        {"mpiexec -c 3 ./train", kIn, {3}, 1, 3},
+        {"orterun -np 2 ./train", kIn, {3}, 1, 2},
+        {"mpirun.openmpi -np 2 ./train", kIn, {3}, 1, 2},
+        {"mpirun --np=16 ./train", kNo, {}},
+        {"mpirun -np 4 -H a:2,b:2 -x LD_LIBRARY_PATH python -u t.py", kNo, {7}, 2, 2},
+        {"mpirun -np 4 -H node-a:4 python -u t.py", kIn, {5}, 1, 4},
+        {"mpirun -H localhost:3 ./train", kIn, {3}, 1, 3},
+        {"mpirun -host node-a,node-a ./train", kIn, {3}, 1, 2},
+        {"mpirun -np 2 --host 10.0.0.1:2 ./train", kIn, {5}, 1, 2},
+        {"mpirun -np 2 --host 127.0.0.2:2 ./train", kIn, {5}, 1, 2},
+        {"mpirun -np 2 --host NODE-A.example.org:2 ./train", kIn, {5}, 1, 2},
+        {"mpirun -np 2 --host 10.0.0.12 ./train", kNo, {5}, 1, 2},
+        {"mpirun -np 2 -H +n1 ./train", kNo, {5}},
+        {"mpirun -np 1 -x R=s ./s : -np 3 ./w --k=v", kIn, {5, 9}, 1, 4},
+        {"mpirun -np 1 ./s : -np 3 ./missing", kNo, {3, 7}, 1, 4},
+        {"mpirun -np 1 ./s :", kNo, {}},
+        {"mpirun -np 1 ./s : ./w", kIn, {3, 5}, 1, kAny},
+        {"mpirun --mca mca_base_env_list A;B=1 -np 8 ./train", kIn, {6}, 1, 8},
+        {"mpirun --mca btl tcp,self -np 8 numactl -N0 python t.py", kIn, {6}, 1, 8},
+        {"mpirun --app apps.txt", kNo, {}},
+        {"mpirun -s -np 2 ./train", kNo, {}},
+        {"mpirun --preload-binary -np 2 ./train", kNo, {}},
+        {"mpirun -tv -np 2 ./train", kNo, {}},
+        {"mpirun --debug -np 2 ./train", kNo, {}},
+        {"mpirun -tune f -np 2 ./train", kNo, {}},
+        {"mpirun -path /x -np 2 train", kNo, {}},
+        {"mpirun -np 1 -- ./train -n", kIn, {4}, 1, 1},
+        {"mpirun -np 8 --bind-to core --report-bindings ./train", kIn, {6}, 1, 8, true},
+        {"mpirun -np 8 --bind-to none ./train", kIn, {5}, 1, 8},
+        {"mpirun -np 8 -bind-to-core ./train", kIn, {4}, 1, 8, true},
+        {"mpirun -np 8 --cpu-set 0-3 ./train", kIn, {5}, 1, 8, true},
+        {"mpirun -np 8 --map-by slot:PE=4 ./train", kIn, {5}, 1, 8, true},
+        {"mpirun -np 8 --map-by node ./train", kIn, {5}, 1, 8},
+        {"mpirun --map-by ppr:4:node ./train", kIn, {3}, 1, 4},
+        {"mpirun -N 4 ./train", kIn, {3}, 1, 4},
+        {"mpirun -npernode 4 ./train", kIn, {3}, 1, 4},
+        {"mpirun -pernode ./train", kIn, {2}, 1, 1},
+        {"mpirun ./train", kIn, {1}, 1, kAny},
+        {"mpirun -np x ./train", kIn, {3}, 1, kAny},
+        {"mpirun --oversubscribe --allow-run-as-root --tag-output -q -np 4 ./train",
+         kIn,
+         {7},
+         1,
+         4},
+        {"mpirun -nolocal -np 2 ./train", kNo, {4}},
+        {"mpirun -mca btl", kNo, {}},
+        {"mpirun -np", kNo, {}},
+        {"mpirun --new-thing -np 2 ./train", kNo, {}},
+        {"mpirun", kNo, {}},
+        {"mpirun --version", kNo, {}},
+        {"mpirun --help", kNo, {}},
+        {"mpirun -np 2 ./missing", kNo, {3}, 1, 2},
+        {"mpirun -np 2 ./plain.txt", kNo, {3}, 1, 2},
+        {"mpirun -np 2 ./lost.sh", kNo, {3}, 1, 2},
+        {"mpirun -np 2 ./tool.py", kIn, {3}, 1, 2},
+        {"mpirun -np 2 ./run.sh", kIn, {3}, 1, 2},
+        {"mpirun -np 2 ./boxed.sh", kNo, {3}, 1, 2},
+        {"mpirun -np 2 bash ./run.sh", kIn, {3}, 1, 2},
+        {"mpirun -np 2 bash ./boxed.sh", kNo, {3}, 1, 2},
+        {"mpirun -np 2 singularity exec i.sif ./train", kNo, {3}, 1, 2},
+        {"mpirun -np 2 numactl -N 0 singularity exec i.sif ./train", kNo, {3}, 1, 2},
+        {"mpirun -np 2 torchrun t.py", kNo, {3}, 1, 2},
+        {"mpirun -np 2 -wdir /data/work ./train", kNo, {5}, 1, 2},
+        {"mpirun -np 2 -wdir data/work ./train", kIn, {5}, 1, 2},
+        {"mpirun -np 2 ./train",
+         kIn,
+         {3},
+         1,
+         2,
+         true,
+         {{"OMPI_MCA_hwloc_base_binding_policy", "core"}}},
+        {"mpirun -np 2 ./train",
+         kIn,
+         {3},
+         1,
+         2,
+         false,
+         {{"OMPI_MCA_hwloc_base_binding_policy", "none"}}},
+        {"mpirun -np 2 -mca hwloc_base_binding_policy numa ./train", kIn, {6}, 1, 2, true},
+        {"mpirun -np 2 ./train",
+         kIn,
+         {3},
+         1,
+         2,
+         true,
+         {{"OMPI_MCA_rmaps_base_mapping_policy", "slot:pe=2"}}},
+        {"mpirun -np 4 ./train",
+         kNo,
+         {3},
+         kAny,
+         kAny,
+         false,
+         {{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "2"}, {"SLURM_JOB_NODELIST", "n[1-2]"}}},
+        {"mpirun -np 4 ./train",
+         kIn,
+         {3},
+         1,
+         4,
+         false,
+         {{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "1"}, {"SLURM_JOB_NODELIST", "node-a"}}},
+        {"mpirun -np 4 ./train",
+         kNo,
+         {3},
+         1,
+         4,
+         false,
+         {{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "1"}, {"SLURM_JOB_NODELIST", "gpu7"}}},
+        {"mpirun -np 4 ./train",
+         kIn,
+         {3},
+         1,
+         4,
+         false,
+         {{"SLURM_JOB_ID", "7"},
+          {"SLURM_JOB_NUM_NODES", "1"},
+          {"SLURM_JOB_NODELIST", "gpu7"},
+          {"SLURMD_NODENAME", "gpu7"}}},
+        {"mpirun -np 4 ./train", kNo, {3}, kAny, kAny, false, {{"PBS_NODEFILE", "/no/file"}}},
+        {"mpirun -np 4 ./train",
+         kNo,
+         {3},
+         kAny,
+         kAny,
+         false,
+         {{"OMPI_MCA_orte_default_hostfile", "/no/file"}}},
+    };
+    for (const Row& row : rows) check(row, "openmpi");
+}
+
+TEST_CASE("a word of mpirun that only holds a colon separates contexts") {
+    const std::vector<std::string> argv = {"mpirun", "-np", "2", "bash", "-c", "cd d && ./t : x"};
+    const Command command = launcher::recognise(argv, {}, FakeHost());
+    CHECK(command.program_at == std::vector<std::size_t>{3});
+    CHECK(command.rewrite == kIn);
+    const Command boxed = launcher::recognise(
+        {"mpirun", "-np", "2", "bash", "-lc", "apptainer exec i.sif ./t"}, {}, FakeHost());
+    CHECK(boxed.rewrite == kNo);
+    CHECK_FALSE(boxed.job.same_host);
+}
+
+TEST_CASE("host files and rank files decide whether ranks stay on this host") {
+    FakeHost host;
+    host.files["here"] = "# the only one\nnode-a slots=4\nnode-a.example.org slots=4 # again\n\n";
+    host.files["there"] = "node-a slots=4\nnode-b slots=4\n";
+    host.files["ranks-here"] = "rank 0=node-a slot=0:0\nrank 1=localhost slot=1\n";
+    host.files["ranks-there"] = "rank 0=node-a slot=0\nrank 1=node-b slot=0\n";
+    host.files["ranks-relative"] = "rank 0=+n0 slot=0\n";
+    check({"mpirun --hostfile there -np 8 ./train", kNo, {5}, 2, 4}, "openmpi", host);
+    check({"mpirun -machinefile missing -np 8 ./train", kNo, {5}}, "openmpi", host);
+    check({"mpirun -rf ranks-here -np 2 ./train", kIn, {5}, 1, 2, true}, "openmpi", host);
+    check({"mpirun -rf ranks-there -np 2 ./train", kNo, {5}, 2, 1, true}, "openmpi", host);
+    check({"mpirun -rf ranks-relative -np 2 ./train", kNo, {5}, kAny, kAny, true}, "openmpi", host);
+    const Command here = read("mpirun --hostfile here -np 8 ./train", {}, host);
+    CHECK(here.job.same_host);
+    CHECK(here.rewrite == kIn);
+    CHECK_FALSE(read("mpirun --hostfile there -np 8 ./train", {}, host).job.same_host);
+}
+
+TEST_CASE("parameter files of the user count like variables") {
+    FakeHost host;
+    host.files["/home/u/.openmpi/mca-params.conf"] =
+        "# site\n hwloc_base_binding_policy = core\nno equals sign\n";
+    const Environment environment = {{"HOME", "/home/u"}};
+    CHECK(read("mpirun -np 2 ./train", environment, host).job.user_binds);
+    CHECK_FALSE(read("mpirun -np 2 --bind-to none ./train", environment, host).job.user_binds);
+    host.files["/home/u/.openmpi/mca-params.conf"] = "orte_default_hostfile=/h\n";
+    host.files["/h"] = "node-b\n";
+    CHECK(read("mpirun -np 2 ./train", environment, host).rewrite == kNo);
+}
+
+TEST_CASE("Open MPI 5 command lines follow GNU rules") {
+    const std::string mpirun = "/opt/ompi5/bin/mpirun ";
+    const std::vector<Row> rows = {
+        {mpirun + "-np 4 ./train", kIn, {3}, 1, 4},
+        {mpirun + "--np=4 ./train", kIn, {2}, 1, 4},
+        {mpirun + "-n4 ./train", kIn, {2}, 1, 4},
+        {mpirun + "--bind-to=core -n 4 ./train", kIn, {4}, 1, 4, true},
+        {mpirun + "--output tag --display map -n 4 ./train", kIn, {7}, 1, 4},
+        {mpirun + "--prtemca hwloc_default_binding_policy core -n 2 ./train", kIn, {6}, 1, 2, true},
+        {mpirun + "--map-by ppr:2:node:PE=4 ./train", kIn, {3}, 1, 2, true},
+        {mpirun + "--append-env A b -n 2 ./train", kNo, {}},
+        {mpirun + "-n 2 --host node-b ./train", kNo, {5}, 1, 2},
+        {mpirun + "-n 2 ./train",
+         kIn,
+         {3},
+         1,
+         2,
+         true,
+         {{"PRTE_MCA_hwloc_default_binding_policy", "core"}}},
+    };
+    for (const Row& row : rows) check(row, "openmpi");
+    CHECK(read(mpirun + "-n 2 ./train").family == "openmpi5");
+    CHECK(read("mpirun -n 2 ./train").family == "openmpi4");
+}
+
+TEST_CASE("the MPI family is asked for only when the file's name does not tell") {
+    struct Case {
+        std::string version;
+        std::string family;
+    };
+    const std::vector<Case> cases = {
+        {"mpirun (Open MPI) 4.1.4\n", "openmpi4"},
+        {"mpiexec (OpenRTE) 4.0.3\n", "openmpi4"},
+        {"mpirun (Open MPI) 5.0.3\n", "openmpi5"},
+        {"mpirun (Open MPI) 10.1\n", "openmpi5"},
+        {"prterun (PRRTE) 3.0.5\n", "openmpi5"},
+        {"HYDRA build details:\n", "hydra"},
+        {"Intel(R) MPI Library for Linux\n", "hydra"},
+        {"mpirun (Open MPI) 1.10\n", ""},
+        {"IBM Spectrum MPI 10.4\n", ""},
+        {"\x1b[31m\xff garbage", ""},
+        {"", ""},
+    };
+    for (const Case& c : cases) {
+        CAPTURE(c.version);
+        FakeHost host;
+        host.versions["/opt/odd/bin/mpirun"] = c.version;
+        const Command command = read("/opt/odd/bin/mpirun -n 2 ./train", {}, host);
+        CHECK(command.family == c.family);
+        CHECK(host.version_calls == 1);
+        if (c.family.empty()) CHECK(command.rewrite == kNo);
+    }
+    const FakeHost host;
+    CHECK(read("mpirun -n 2 ./train", {}, host).family == "openmpi4");
+    CHECK(read("mpiexec.hydra -n 2 ./train", {}, host).family == "hydra");
+    CHECK(host.version_calls == 0);
+}
+
+TEST_CASE("Hydra command lines are read but not rewritten") {
+    const std::vector<Row> rows = {
+        {"mpiexec.hydra -n 4 -genv A 1 -env B 2 ./train : -n 4 ./u", kNo, {9, 13}, kAny, 8},
+        {"mpiexec.hydra -n=4 ./train", kNo, {2}, kAny, 4},
+        {"mpiexec.hydra -genv A=1 B -n 4 ./train", kNo, {6}, kAny, 4},
+        {"mpiexec.hydra -ppn 2 -hosts a,b -n 4 ./train", kNo, {7}, 2, 2},
+        {"mpiexec.hydra -bind-to core -n 4 ./train", kNo, {5}, kAny, 4, true},
+        {"mpiexec.hydra -configfile f", kNo, {}},
+        {"mpiexec.hydra -f hosts -n 4 ./train", kNo, {5}},
+    };
+    for (const Row& row : rows) check(row, "hydra");
+}
+
+TEST_CASE("srun command lines are read but not rewritten") {
+    const Environment one_node = {
+        {"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "1"}, {"SLURM_JOB_NODELIST", "node-a"}};
+    const std::vector<Row> rows = {
+        {"srun -n 16 python train.py", kNo, {3}},
+        {"srun -n16 -N2 python train.py", kNo, {3}, 2, 8},
+        {"srun -N2 --ntasks-per-node=1 torchrun t.py", kNo, {3}, 2, 1},
+        {"srun -N 2-4 -n 8 ./train", kNo, {5}},
+        {"srun --multi-prog conf", kNo, {}},
+        {"srun --container-image=X --container-mounts=/a:/b python t.py", kNo, {3}},
+        {"srun --export=NONE ./train", kNo, {2}},
+        {"srun --bcast=/tmp/x ./train", kNo, {}},
+        {"srun -K1 --label --cpu-bind=none -c 8 bash -c x", kNo, {6}},
+        {"srun -K ./train", kNo, {2}},
+        {"srun -lu -n 2 ./train", kNo, {4}},
+        {"srun --cpu-bind=cores -n 2 ./train", kNo, {4}, kAny, kAny, true},
+        {"srun --pty bash", kNo, {}},
+        {"srun -l --mpi=pmix ./train", kNo, {3}},
+        {"srun --mpibind=on ./train", kNo, {2}},
+        {"srun --mpibind on ./train", kNo, {}},
+        {"srun --mpi pmix -n 2 ./train -N 4", kNo, {5}},
+        {"srun -n 4 ./train", kNo, {3}, 1, 4, false, one_node},
+        {"srun ./train",
+         kNo,
+         {1},
+         2,
+         4,
+         false,
+         {{"SLURM_JOB_ID", "7"}, {"SLURM_NNODES", "2"}, {"SLURM_NTASKS_PER_NODE", "4"}}},
+    };
+    for (const Row& row : rows) check(row, "srun");
+    CHECK(read("srun -n 4 ./train", one_node).job.same_host);
+    CHECK_FALSE(read("srun -n 4 -w node-b ./train", one_node).job.same_host);
+    CHECK_FALSE(read("srun -n 4 --container-image=x ./train", one_node).job.same_host);
+    CHECK_FALSE(read("srun -n 4 ./train").job.same_host);
+    CHECK(read("srun --export=NONE ./train").notes.size() == 1);
+    CHECK(read("srun --export=ALL,A=1 ./train").notes.empty());
+}
+
+TEST_CASE("everything else is a plain command that is only given variables") {
+    struct Case {
+        std::string line;
+        std::string program;
+        bool same_host;
+        bool note = false;
+    };
+    const std::vector<Case> cases = {
+        {"python train.py", "/venv/bin/python", true},
+        {"python -m pkg.train", "/venv/bin/python", true},
+        {"python -c import_torch.distributed.run", "/venv/bin/python", true},
+        {"python t.py -m torch.distributed.run", "/venv/bin/python", true},
+        {"./train", "./train", true},
+        {"./tool.py", "/usr/bin/python3", true},
+        {"./missing", "", true},
+        {"env A=1 ./train", "./train", true},
+        {"env -i -u B A=1 ./train", "./train", true},
+        {"numactl -C 0-3 -m 0 ./train", "./train", true},
+        {"numactl -C0-3 ./train", "./train", true},
+        {"taskset -c 0-3 ./train", "./train", true},
+        {"timeout -k 5 10 ./train", "./train", true},
+        {"nice -n 5 env A=1 ./train", "./train", true},
+        {"nsys profile -o out -t cuda ./train", "./train", true},
+        {"nsys stats report", "/usr/bin/nsys", true},
+        {"strace -f -o x -- ./train", "./train", true},
+        {"bash run.sh", "", false},
+        {"bash -c x", "", false},
+        {"ssh node-b ./train", "", false},
+        {"singularity exec --nv -B /a:/b i.sif python t.py", "", false},
+        {"docker run --rm -v /a:/b image python t.py", "", false},
+        {"env A=1 torchrun t.py", "/venv/bin/python", false, true},
+        {"numactl -N 0 mpirun -np 2 ./train", "/usr/bin/mpirun", false, true},
+        {"uv run torchrun t.py", "/venv/bin/python", false, true},
+        {"conda run -n e torchrun t.py", "/venv/bin/python", false, true},
+        {"singularity exec i.sif torchrun t.py", "", false, true},
+        {"perf record torchrun t.py", "/venv/bin/python", false, true},
+        {"accelerate launch t.py", "", false},
+        {"deepspeed --num_gpus 8 t.py", "", false},
+        {"python -m accelerate.commands.launch t.py", "", false},
+        {"env", "", true},
+        {"env A=1", "", true},
+        {"numactl", "", true},
+    };
+    for (const Case& c : cases) {
+        CAPTURE(c.line);
+        const Command command = read(c.line);
+        CHECK(command.job.launcher == "plain");
+        CHECK(command.rewrite == kNo);
+        CHECK(command.program == c.program);
+        CHECK(command.job.same_host == c.same_host);
+        CHECK(command.notes.size() == (c.note ? 1 : 0));
+        CHECK_FALSE(command.export_only_reason.empty());
+    }
+}
+
+TEST_CASE("odd words neither crash nor reach a message as they are") {
+    const std::vector<std::vector<std::string>> odd = {
+        {},
+        {""},
+        {"", ""},
+        {"-"},
+        {"--"},
+        {"/"},
+        {"mpirun", ""},
+        {"mpirun", ":", ":"},
+        {"mpirun", "-np", "2", ""},
+        {"mpirun", "-np", "2", "\x1b[31m\xff"},
+        {"mpirun", "-np", "2", "-H", "\x1b[31m\n", "./train"},
+        {"mpirun", "-H", ",,:,", "./train"},
+        {"mpirun", "-\xff\n", "./train"},
+        {"torchrun", "--\x1b[31m=\n"},
+        {"torchrun", "-"},
+        {"torchrun", "--rdzv-endpoint", "[", "t.py"},
+        {"srun", "--export=\x1b[31m\n", "./train"},
+        {"python", "-m"},
+        {"python", "-"},
+        {"env", "\x1b[31m=", "torchrun"},
+        std::vector<std::string>(10'000, "-x"),
+        std::vector<std::string>(10'000, "env"),
+    };
+    for (const std::vector<std::string>& argv : odd) {
+        const Command command = launcher::recognise(argv, {}, FakeHost());
+        CHECK(command.argv == argv);
+        CHECK(printable(command.export_only_reason) == command.export_only_reason);
+        for (const std::string& note : command.notes) CHECK(printable(note) == note);
+        for (const std::size_t at : command.program_at) CHECK(at < argv.size());
+    }
+}
+
+TEST_CASE("a shim can be withdrawn from a command") {
+    const Command command = launcher::without_shim(read("mpirun -np 2 ./train"), "no shim here");
+    CHECK(command.rewrite == kNo);
+    CHECK_FALSE(command.job.shim);
+    CHECK(command.export_only_reason == "no shim here");
+}
