@@ -7,17 +7,17 @@ namespace toporun::env {
 
 /// The shape of a job as far as the command line and the allocation tell it.
 struct Job {
-    std::string launcher = "plain";      ///< torchrun, openmpi, hydra, srun, plain
-    std::optional<int> nodes;            ///< empty = unknown
-    std::optional<int> ranks_per_node;   ///< empty = unknown
-    std::string rendezvous;              ///< address or host of the rendezvous; "" = none known
+    std::string launcher = "plain";     ///< torchrun, openmpi, hydra, srun, plain
+    std::optional<int> nodes;           ///< empty = unknown
+    std::optional<int> ranks_per_node;  ///< empty = unknown
+    std::string rendezvous;             ///< address or host of the rendezvous; "" = none known
     /// Every worker is certain to start on this host and in this mount namespace.
     bool same_host = false;
     /// The rank shim runs before each worker: binding and per-rank variables are possible.
     bool shim = false;
     /// The user bound the ranks on the launcher's command line: toporun does not bind.
     bool user_binds = false;
-    bool gpu_job_unknown = false;        ///< a plain program: nothing says that it uses GPUs
+    bool gpu_job_unknown = false;  ///< a plain program: nothing says that it uses GPUs
 };
 
 }  // namespace toporun::env

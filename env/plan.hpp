@@ -10,8 +10,8 @@
 #include "env/job.hpp"
 #include "profiles/profile.hpp"
 
-/// Decisions: Job + Machine + Profiles + the user's environment -> Plan. Pure: no file, no clock, no
-/// device; equal inputs give equal plans, so that any machine can be replayed from a capture.
+/// Decisions: Job + Machine + Profiles + the user's environment -> Plan. Pure: no file, no clock,
+/// no device; equal inputs give equal plans, so that any machine can be replayed from a capture.
 namespace toporun::env {
 
 enum class Origin { user, conf, launcher, profile, detected, measured, left_to_nccl };
@@ -21,13 +21,14 @@ struct Setting {
     std::string name;
     std::optional<std::string> value;  ///< empty: left to NCCL (or to whoever reads the variable)
     Origin origin = Origin::left_to_nccl;
-    std::string profile;               ///< of Origin::profile: its name
-    std::string reason;                ///< the rule, one line
-    std::string evidence;              ///< what was seen on this machine
-    std::string nccl_default;          ///< what happens without the variable, on this version
-    /// toporun hands the variable to the job. False for the user's own values and what is left alone.
+    std::string profile;       ///< of Origin::profile: its name
+    std::string reason;        ///< the rule, one line
+    std::string evidence;      ///< what was seen on this machine
+    std::string nccl_default;  ///< what happens without the variable, on this version
+    /// toporun hands the variable to the job. False for the user's own values and what is left
+    /// alone.
     bool exported = false;
-    bool per_rank = false;             ///< set by the rank shim, `{rank}` etc. filled in there
+    bool per_rank = false;  ///< set by the rank shim, `{rank}` etc. filled in there
 };
 
 /// "user", "conf", "launcher", "profile:NAME", "detected", "measured", "left-to-nccl".
@@ -38,16 +39,16 @@ struct Pair {
     int a = 0;
     int b = 0;
     detect::PathType path = detect::PathType::SYS;
-    std::string transport;             ///< with the plan
-    std::string transport_default;     ///< with NCCL's own choice
+    std::string transport;          ///< with the plan
+    std::string transport_default;  ///< with NCCL's own choice
 };
 
 struct RankPlacement {
     int local_rank = 0;
-    std::optional<int> gpu;            ///< position in Machine::gpus
-    detect::CpuSet cpus;               ///< empty: not bound
+    std::optional<int> gpu;  ///< position in Machine::gpus
+    detect::CpuSet cpus;     ///< empty: not bound
     std::optional<int> numa_node;
-    std::vector<std::string> nics;     ///< nearest RDMA devices
+    std::vector<std::string> nics;  ///< nearest RDMA devices
 };
 
 struct Workers {
@@ -58,7 +59,7 @@ struct Workers {
 enum class Severity { broken, slow, note };
 
 struct Finding {
-    std::string id;                    ///< stable, documented: "shm-too-small"
+    std::string id;  ///< stable, documented: "shm-too-small"
     Severity severity = Severity::note;
     std::string what;
     std::string evidence;
@@ -71,18 +72,20 @@ struct Plan {
     std::vector<Setting> settings;
     std::vector<Pair> pairs;
     std::vector<RankPlacement> ranks;
+    std::vector<std::string> interfaces;  ///< NCCL's own pick; the bootstrap takes the first
     Workers workers;
     std::vector<Finding> findings;
-    std::string profile;               ///< the matching profile's name; "" = none
-    bool takes_log = false;            ///< NCCL's log goes to our files
-    std::string log_reason;            ///< why not, when it does not
-    bool measures = false;             ///< the profiler plugin is loaded
-    std::string measure_reason;        ///< why not, when it is not
-    bool binds = false;                ///< the shim binds each rank to RankPlacement::cpus
-    std::string bind_reason;           ///< why not, when it does not
+    std::string profile;         ///< the matching profile's name; "" = none
+    bool takes_log = false;      ///< NCCL's log goes to our files
+    std::string log_reason;      ///< why not, when it does not
+    bool measures = false;       ///< the profiler plugin is loaded
+    std::string measure_reason;  ///< why not, when it is not
+    bool binds = false;          ///< the shim binds each rank to RankPlacement::cpus
+    std::string bind_reason;     ///< why not, when it does not
 };
 
-/// What the user, the scheduler and the site have set. Conf values are in NCCL's order of precedence.
+/// What the user, the scheduler and the site have set. Conf values are in NCCL's order of
+/// precedence.
 struct UserEnvironment {
     std::map<std::string, std::string> variables;
     std::vector<detect::ConfValue> conf;
@@ -98,10 +101,10 @@ struct Options {
     Measure measure = Measure::automatic;
     bool bind = true;
     bool log = true;
-    bool take_log = false;             ///< override the user's own NCCL_DEBUG settings
-    std::vector<std::string> leave;    ///< variables that are left alone
-    std::string log_directory;         ///< where NCCL's logs of this node go; "" = no such directory
-    std::string plugin;                ///< absolute path of the profiler plugin; "" = not installed
+    bool take_log = false;           ///< override the user's own NCCL_DEBUG settings
+    std::vector<std::string> leave;  ///< variables that are left alone
+    std::string log_directory;       ///< where NCCL's logs of this node go; "" = no such directory
+    std::string plugin;              ///< absolute path of the profiler plugin; "" = not installed
 };
 
 /// The whole decision. Never throws for a machine: what cannot be decided is left to NCCL and said.

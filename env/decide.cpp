@@ -1,0 +1,104 @@
+#include <algorithm>
+#include <iterator>
+
+#include "base/text.hpp"
+#include "env/inputs.hpp"
+#include "env/interface.hpp"
+#include "env/log.hpp"
+#include "env/measure.hpp"
+#include "env/p2p.hpp"
+#include "env/placement.hpp"
+#include "env/user_values.hpp"
+#include "env/workers.hpp"
+
+namespace toporun::env {
+namespace {
+
+template <class T>
+void append(std::vector<T>& to, std::vector<T> more) {
+    std::move(more.begin(), more.end(), std::back_inserter(to));
+}
+
+bool is_rccl(const detect::Machine& machine) {
+    if (machine.software.nccl_library)
+        return machine.software.nccl_library->find("rccl") != std::string::npos;
+    return !machine.gpus.empty() &&
+           std::all_of(machine.gpus.begin(), machine.gpus.end(),
+                       [](const detect::Gpu& gpu) { return gpu.vendor == "amd"; });
+}
+
+/// The rest of the profile: variables that no decision of their own covers.
+std::vector<Setting> profile_settings(const Inputs& inputs, const std::vector<Setting>& decided) {
+    std::vector<Setting> settings;
+    if (inputs.profile == nullptr) return settings;
+    const auto known = [](const std::vector<Setting>& list, const std::string& name) {
+        return std::any_of(list.begin(), list.end(),
+                           [&](const Setting& setting) { return setting.name == name; });
+    };
+    for (const profiles::Value& listed : inputs.profile->values) {
+        const profiles::Value* value = profile_value(inputs, listed.name);
+        if (value == nullptr || known(decided, listed.name) || known(settings, listed.name))
+            continue;
+        // P2P is one decision; a profile does not switch it off behind its back.
+        if (value->value && listed.name == "NCCL_P2P_DISABLE") continue;
+        Setting setting =
+            left_alone(value->name, value->reason, value->source, "as NCCL decides by itself");
+        setting.value = value->value;
+        setting.profile = inputs.profile->name;
+        if (value->value) setting.origin = Origin::profile;
+        settings.push_back(settle(inputs, std::move(setting)));
+    }
+    return settings;
+}
+
+}  // namespace
+
+Plan decide(const Job& job, const detect::Machine& machine,
+            const std::vector<profiles::Profile>& known_profiles,
+            const profiles::ProfilerVersions& profiler_versions, const UserEnvironment& user,
+            const Options& options) {
+    Inputs inputs{job, machine, user, options, profiler_versions, nullptr, {}, false, {}, {}};
+    inputs.profile = match_profile(machine, known_profiles);
+    inputs.nccl = detect::nccl_version_code(machine.software.nccl_version);
+    inputs.rccl = is_rccl(machine);
+    find_visible_gpus(inputs);
+
+    Plan plan;
+    if (inputs.profile != nullptr) plan.profile = inputs.profile->name;
+
+    P2pDecision p2p = decide_p2p(inputs);
+    append(plan.settings, std::move(p2p.settings));
+    append(plan.findings, std::move(p2p.findings));
+    plan.pairs = std::move(p2p.pairs);
+
+    InterfaceDecision interface = decide_interface(inputs);
+    plan.settings.push_back(std::move(interface.setting));
+    plan.interfaces = std::move(interface.interfaces);
+    append(plan.findings, std::move(interface.findings));
+
+    PlacementDecision placement = decide_placement(inputs);
+    WorkersDecision workers = decide_workers(inputs, placement);
+    plan.ranks = std::move(placement.ranks);
+    plan.binds = placement.binds;
+    plan.bind_reason = std::move(placement.reason);
+    append(plan.findings, std::move(placement.findings));
+    plan.workers = workers.workers;
+    append(plan.settings, std::move(workers.settings));
+    append(plan.findings, std::move(workers.findings));
+
+    LogDecision log = decide_log(inputs);
+    append(plan.settings, std::move(log.settings));
+    plan.takes_log = log.takes_log;
+    plan.log_reason = std::move(log.reason);
+
+    MeasureDecision measure = decide_measure(inputs);
+    plan.settings.push_back(std::move(measure.setting));
+    plan.measures = measure.measures;
+    plan.measure_reason = std::move(measure.reason);
+
+    append(plan.settings, profile_settings(inputs, plan.settings));
+    append(plan.findings, user_value_findings(inputs));
+    return plan;
+}
+
+}  // namespace toporun::env

@@ -1,0 +1,98 @@
+#include "env/log.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/text.hpp"
+
+namespace toporun::env {
+namespace {
+
+constexpr std::array<const char*, 3> kNames = {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS",
+                                               "NCCL_DEBUG_FILE"};
+constexpr std::size_t kMaxPath = 1000;  // conf readers and old NCCL take 1023 characters
+
+/// A directory as part of NCCL_DEBUG_FILE, where `%` starts a placeholder (NCCL src/debug.cc).
+std::string escaped(const std::string& directory) {
+    std::string out;
+    for (const char c : directory) {
+        out += c;
+        if (c == '%') out += c;
+    }
+    return out;
+}
+
+std::string file_pattern(const Inputs& inputs) {
+    const std::string& directory = inputs.options.log_directory;
+    return fmt::format("{}{}nccl.{}%h.%p.log", escaped(directory),
+                       directory.ends_with('/') ? "" : "/",
+                       inputs.job.shim ? "{rank}.{restart}." : "");
+}
+
+/// BOOTSTRAP is a name since 2.21; 2.30.7 rejects a list with a name that it does not know.
+std::string subsystems(const Inputs& inputs) {
+    const bool bootstrap = inputs.nccl && *inputs.nccl >= 22100;
+    return bootstrap ? "INIT,ENV,GRAPH,NET,BOOTSTRAP" : "INIT,ENV,GRAPH,NET";
+}
+
+/// Why the log stays where it is; "" when it goes to our files.
+std::string obstacle(const Inputs& inputs) {
+    const Options& options = inputs.options;
+    if (!options.log) return "switched off (--no-log)";
+    std::vector<std::string> set;
+    for (const char* name : kNames) {
+        if (std::find(options.leave.begin(), options.leave.end(), name) != options.leave.end())
+            return fmt::format(
+                "{} is left alone as asked, and the three variables are one decision", name);
+        if (user_has(inputs, name)) set.emplace_back(name);
+    }
+    if (!set.empty() && !options.take_log)
+        return fmt::format(
+            "{} set already: log facts are unknown unless that log can be read "
+            "(--take-log replaces the setting)",
+            join(set, ", "));
+    if (options.log_directory.empty()) return "there is no directory for it";
+    if (!inputs.job.same_host)
+        return "workers may start on other hosts or in containers, where the directory may be "
+               "missing";
+    if (file_pattern(inputs).size() > kMaxPath) return "the path of the directory is too long";
+    return "";
+}
+
+std::string default_of(const std::string& name, const Inputs& inputs) {
+    if (name == "NCCL_DEBUG") return "no log";
+    if (name == "NCCL_DEBUG_FILE") return "the log goes to stdout";
+    if (!inputs.nccl || *inputs.nccl >= 22300) return "INIT,BOOTSTRAP,ENV";
+    return *inputs.nccl >= 21600 ? "INIT,ENV" : "INIT";
+}
+
+}  // namespace
+
+LogDecision decide_log(const Inputs& inputs) {
+    LogDecision decision;
+    decision.reason = obstacle(inputs);
+    decision.takes_log = decision.reason.empty();
+    const std::array<std::string, 3> values = {"INFO", subsystems(inputs), file_pattern(inputs)};
+    for (std::size_t i = 0; i < kNames.size(); ++i) {
+        const std::string name = kNames[i];
+        if (!decision.takes_log) {
+            decision.settings.push_back(
+                settle(inputs, left_alone(name, decision.reason, "", default_of(name, inputs))));
+            continue;
+        }
+        Setting setting = detected(
+            name, values[i],
+            "what NCCL really did is read from its log: a file per process, and no line a call", "",
+            default_of(name, inputs));
+        if (const auto own = user_value(inputs, name))
+            setting.evidence = fmt::format("replaces {} as asked (--take-log)", *own);
+        setting.exported = true;
+        setting.per_rank = inputs.job.shim;
+        decision.settings.push_back(std::move(setting));
+    }
+    return decision;
+}
+
+}  // namespace toporun::env

@@ -1,0 +1,240 @@
+#include "env/p2p.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/text.hpp"
+#include "env/nccl_defaults.hpp"
+#include "env/p2p_user.hpp"
+
+namespace toporun::env {
+namespace {
+
+using detect::PathType;
+
+constexpr const char* kLevel = "NCCL_P2P_LEVEL";
+constexpr const char* kDisable = "NCCL_P2P_DISABLE";
+
+template <class Function>
+void each_pair(const std::vector<int>& gpus, Function&& visit) {
+    for (std::size_t i = 0; i < gpus.size(); ++i)
+        for (std::size_t j = i + 1; j < gpus.size(); ++j)
+            visit(std::min(gpus[i], gpus[j]), std::max(gpus[i], gpus[j]));
+}
+
+/// What the links of the visible GPUs allow.
+struct Links {
+    int pairs = 0;
+    int direct = 0;       ///< NVLink of their own
+    int through_gpu = 0;  ///< NVB
+    int pcie_p2p = 0;     ///< not NVLink, and P2P by default
+    std::map<PathType, int> paths;
+
+    std::string text() const {
+        std::vector<std::string> parts;
+        for (const auto& [path, count] : paths)
+            parts.push_back(fmt::format("{} {}", count, detect::path_name(path)));
+        return fmt::format("{} GPU pair{}: {}", pairs, pairs == 1 ? "" : "s", join(parts, ", "));
+    }
+};
+
+Links links_of(const Inputs& inputs, const PairMatrix& matrix, const TransportSwitches& defaults) {
+    Links links;
+    each_pair(inputs.visible, [&](int a, int b) {
+        ++links.pairs;
+        ++links.paths[matrix.path(a, b)];
+        if (matrix.direct_nvlink(a, b))
+            ++links.direct;
+        else if (matrix.path(a, b) == PathType::NVB &&
+                 matrix.peer_access(a, b) != detect::PeerAccess::refused && !matrix.mig(a, b))
+            ++links.through_gpu;
+        else if (pair_transport(inputs, matrix, a, b, defaults) == "P2P")
+            ++links.pcie_p2p;
+    });
+    return links;
+}
+
+std::string default_text(const Inputs& inputs, const LevelDefault& level,
+                         const std::vector<Pair>& pairs) {
+    std::map<std::string, int> transports;
+    for (const Pair& pair : pairs) ++transports[pair.transport_default];
+    std::vector<std::string> parts;
+    for (const auto& [transport, count] : transports)
+        parts.push_back(fmt::format("{} {}", count, transport));
+    const std::string here =
+        parts.empty() ? "" : fmt::format("; pairs here: {}", join(parts, ", "));
+    return fmt::format("{}: P2P up to {} ({}){}", library_text(inputs),
+                       detect::path_name(level.level), level.why, here);
+}
+
+/// A level of a profile is taken only when no pair loses NVLink by it.
+bool keeps_nvlink(const Inputs& inputs, const PairMatrix& matrix, PathType level) {
+    bool keeps = true;
+    each_pair(inputs.visible, [&](int a, int b) {
+        const PathType path = matrix.path(a, b);
+        if ((path == PathType::NVL || path == PathType::NVB) && path > level) keeps = false;
+    });
+    return keeps;
+}
+
+void cite_profile(const Inputs& inputs, const profiles::Value& value, Setting& setting) {
+    setting.origin = value.value ? Origin::profile : Origin::left_to_nccl;
+    setting.profile = inputs.profile->name;
+    setting.reason = value.reason;
+}
+
+/// The level that the links alone give, as a word; nothing when NCCL should decide.
+std::optional<std::string> level_of_links(const Inputs& inputs, const Links& links) {
+    if (inputs.rccl || links.pairs == 0) return std::nullopt;
+    if (inputs.nccl && *inputs.nccl < 20600) return std::nullopt;  // no names yet
+    if (links.direct == links.pairs) return "NVL";
+    const bool knows_nvb = !inputs.nccl || *inputs.nccl >= 20800;
+    if (links.through_gpu > 0 && links.direct + links.through_gpu == links.pairs && knows_nvb)
+        return "NVB";
+    return std::nullopt;
+}
+
+std::string level_reason(const Inputs& inputs, const std::string& level) {
+    std::string reason =
+        level == "NVL"
+            ? "every pair has direct NVLink: NVL names exactly these paths, none can slip to PCIe"
+            : "every pair has NVLink, some through a third GPU: NVB names these paths and no PCIe";
+    if (!inputs.nccl) reason += "; holds in every version that knows level names";
+    return reason;
+}
+
+/// The choice against a fault: keep NVLink, drop PCIe; P2P off only where no pair has NVLink.
+Setting against_fault(const Inputs& inputs, const P2pFault& fault, const Links& links,
+                      const std::string& nccl_default) {
+    const std::string evidence = fmt::format("{}; {}", fault.evidence, links.text());
+    const std::string reason = fmt::format("{}: P2P over PCIe may hang or lose data", fault.what);
+    if (links.direct + links.through_gpu == 0)
+        return detected(kDisable, "1", reason, evidence, nccl_default);
+    if (inputs.nccl && *inputs.nccl < 20600)
+        return left_alone(kLevel, reason + ", but this version has no name for NVLink", evidence,
+                          nccl_default);
+    return detected(kLevel, links.through_gpu > 0 ? "NVB" : "NVL", reason + "; NVLink stays on",
+                    evidence, nccl_default);
+}
+
+std::string left_reason(const Inputs& inputs, const Links& links) {
+    if (links.pairs == 0)
+        return inputs.visible.empty() ? "no GPU" : "one GPU, no pair to decide for";
+    if (inputs.rccl) return "AMD GPUs: RCCL chooses by its own rules";
+    if (inputs.nccl && *inputs.nccl < 20600)
+        return "this version reads a level name as the number 0, which switches P2P off";
+    return "not every pair has NVLink, and no fault was seen: whether another level is faster here "
+           "is a question for a measurement (toporun probe, toporun tune)";
+}
+
+struct Choice {
+    Setting setting;
+    std::vector<Finding> findings;
+};
+
+Choice choose(const Inputs& inputs, const PairMatrix& matrix, const Links& links,
+              const std::string& nccl_default) {
+    Choice choice;
+    const profiles::Value* profile = profile_value(inputs, kLevel);
+    if (const auto level = level_of_links(inputs, links)) {
+        choice.setting =
+            detected(kLevel, *level, level_reason(inputs, *level), links.text(), nccl_default);
+        if (profile != nullptr && profile->value == level)
+            cite_profile(inputs, *profile, choice.setting);
+        return choice;
+    }
+    const std::vector<P2pFault> faults = p2p_faults(inputs);
+    if (!faults.empty() && links.pcie_p2p > 0 && !inputs.rccl) {
+        choice.setting = against_fault(inputs, faults.front(), links, nccl_default);
+        for (const P2pFault& fault : faults)
+            choice.findings.push_back({fault.id, Severity::slow, fault.what, fault.evidence,
+                                       "P2P over PCIe may hang, lose data or run at half speed",
+                                       fault.fix, ""});
+        return choice;
+    }
+    choice.setting = left_alone(kLevel, left_reason(inputs, links), links.pairs ? links.text() : "",
+                                nccl_default);
+    if (profile == nullptr || links.pairs == 0) return choice;
+    if (!profile->value) {
+        cite_profile(inputs, *profile, choice.setting);
+        return choice;
+    }
+    const auto level = level_of_value(*profile->value, inputs.nccl);
+    if (level && keeps_nvlink(inputs, matrix, *level)) {
+        choice.setting.value = profile->value;
+        cite_profile(inputs, *profile, choice.setting);
+    }
+    return choice;
+}
+
+TransportSwitches switches_of_plan(const Inputs& inputs, const std::vector<Setting>& settings,
+                                   TransportSwitches switches) {
+    const auto number = [&](const char* name) {
+        return nccl_integer(user_value(inputs, name).value_or("0"));
+    };
+    switches.shm_disabled = number("NCCL_SHM_DISABLE") == 1;
+    switches.ignore_disabled_p2p = number("NCCL_IGNORE_DISABLED_P2P") >= 1;
+    for (const Setting& setting : settings)
+        if (setting.name == kLevel && setting.value)
+            if (const auto level = level_of_value(*setting.value, inputs.nccl))
+                switches.level = *level;
+    for (const Setting& setting : settings)
+        if (setting.name == kDisable && setting.value && nccl_integer(*setting.value) == 1)
+            switches.level = PathType::LOC;
+    return switches;
+}
+
+}  // namespace
+
+P2pDecision decide_p2p(const Inputs& inputs) {
+    P2pDecision decision;
+    const PairMatrix matrix(inputs.machine);
+    const std::vector<int> gpus = gpus_in_job(inputs);
+    const LevelDefault level = default_p2p_level(inputs, static_cast<int>(gpus.size()));
+    TransportSwitches defaults;
+    defaults.level = level.level;
+    if (matrix.known())
+        each_pair(gpus, [&](int a, int b) {
+            const std::string transport = pair_transport(inputs, matrix, a, b, defaults);
+            decision.pairs.push_back({a, b, matrix.path(a, b), transport, transport});
+        });
+    const std::string nccl_default = default_text(inputs, level, decision.pairs);
+
+    Choice choice;
+    if (inputs.visible.size() > 1 && !matrix.known())
+        choice.setting =
+            left_alone(kLevel, "the paths between the GPUs are not known", "", nccl_default);
+    else
+        choice = choose(inputs, matrix, links_of(inputs, matrix, defaults), nccl_default);
+
+    // One decision: a user's value of either variable settles both.
+    Setting wanted = choice.setting;
+    if (user_has(inputs, kLevel) || user_has(inputs, kDisable)) {
+        const std::string own =
+            wanted.value ? fmt::format("toporun's choice: {}={} ({})", wanted.name, *wanted.value,
+                                       wanted.evidence)
+                         : fmt::format("toporun would leave it to NCCL ({})", wanted.reason);
+        decision.settings.push_back(settle(
+            inputs, left_alone(kLevel, "NCCL_P2P_DISABLE is set already", own, nccl_default)));
+        if (user_has(inputs, kDisable))
+            decision.settings.push_back(settle(
+                inputs, left_alone(kDisable, "", own, "NCCL_P2P_LEVEL or its default decides")));
+    } else {
+        if (wanted.name == kDisable)
+            decision.settings.push_back(left_alone(kLevel,
+                                                   "NCCL_P2P_DISABLE=1 decides: " + wanted.reason,
+                                                   wanted.evidence, nccl_default));
+        decision.settings.push_back(settle(inputs, wanted));
+    }
+    const TransportSwitches planned = switches_of_plan(inputs, decision.settings, defaults);
+    for (Pair& pair : decision.pairs)
+        pair.transport = pair_transport(inputs, matrix, pair.a, pair.b, planned);
+    decision.findings = std::move(choice.findings);
+    for (Finding& finding : p2p_user_findings(inputs, matrix, wanted, defaults))
+        decision.findings.push_back(std::move(finding));
+    return decision;
+}
+
+}  // namespace toporun::env

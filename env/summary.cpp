@@ -1,0 +1,183 @@
+#include "env/summary.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/text.hpp"
+
+namespace toporun::env {
+namespace {
+
+constexpr std::size_t kWidth = 159 - 9;  // "toporun: " stands before each line
+
+const Setting* find(const Plan& plan, std::string_view name) {
+    for (const Setting& setting : plan.settings)
+        if (setting.name == name) return &setting;
+    return nullptr;
+}
+
+/// `text` in at most `width` columns, cut at the end with "...".
+std::string cut(std::string text, std::size_t width) {
+    if (text.size() <= width) return text;
+    std::size_t end = width - 3;
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+    return text.substr(0, end) + "...";
+}
+
+/// "NCCL_P2P_LEVEL=NVL", with "(yours)" for the user's own; "" when nothing is set.
+std::string assignment(const Setting* setting) {
+    if (setting == nullptr || !setting->value) return "";
+    const std::string text =
+        fmt::format("{}={}", setting->name, cut(printable(*setting->value), 24));
+    if (setting->origin == Origin::user) return text + " (yours)";
+    if (setting->origin == Origin::conf) return text + " (conf file)";
+    return text;
+}
+
+std::string pairs_text(const Plan& plan) {
+    std::map<std::string, int> transports;
+    bool all_nvl = !plan.pairs.empty();
+    for (const Pair& pair : plan.pairs) {
+        ++transports[pair.transport];
+        all_nvl = all_nvl && pair.path == detect::PathType::NVL && pair.transport == "P2P";
+    }
+    if (all_nvl) return plan.pairs.size() == 1 ? "the pair NVL" : "every pair NVL";
+    std::vector<std::string> parts;
+    for (const auto& [transport, count] : transports)
+        parts.push_back(transports.size() == 1 ? "every pair " + transport
+                                               : fmt::format("{} pairs {}", count, transport));
+    return join(parts, ", ");
+}
+
+std::string p2p_text(const detect::Machine& machine, const Plan& plan) {
+    if (machine.gpus.empty()) return "P2P: no GPU";
+    std::string text = "P2P: ";
+    const std::string pairs = pairs_text(plan);
+    if (!pairs.empty()) text += pairs + ", ";
+    const std::string disable = assignment(find(plan, "NCCL_P2P_DISABLE"));
+    const std::string level = assignment(find(plan, "NCCL_P2P_LEVEL"));
+    if (!disable.empty()) return text + disable;
+    return text + (level.empty() ? "left to NCCL" : level);
+}
+
+std::string interface_text(const Plan& plan) {
+    const std::string own = assignment(find(plan, "NCCL_SOCKET_IFNAME"));
+    if (!own.empty()) return "interface: " + own;
+    if (plan.interfaces.empty()) return "interface: left to NCCL";
+    return fmt::format("interface: left to NCCL ({})",
+                       cut(printable(join(plan.interfaces, ", ")), 32));
+}
+
+std::string binding_text(const detect::Machine& machine, const Plan& plan) {
+    if (!plan.binds) {
+        if (plan.bind_reason.empty()) return "";
+        return "not bound: " + plan.bind_reason;
+    }
+    int bound = 0;
+    std::size_t least = 0, most = 0;
+    for (const RankPlacement& rank : plan.ranks) {
+        if (rank.cpus.empty()) continue;
+        std::size_t cores = 0;
+        for (const detect::Core& core : machine.cpu.cores)
+            if (!(core.pus & rank.cpus).empty()) ++cores;
+        if (machine.cpu.cores.empty()) cores = static_cast<std::size_t>(rank.cpus.count());
+        least = bound == 0 ? cores : std::min(least, cores);
+        most = std::max(most, cores);
+        ++bound;
+    }
+    const bool by_numa = std::all_of(plan.ranks.begin(), plan.ranks.end(), [](const auto& rank) {
+        return rank.cpus.empty() || rank.numa_node;
+    });
+    const std::string cores = least == most
+                                  ? fmt::format("{} core{} each", least, least == 1 ? "" : "s")
+                                  : fmt::format("{} to {} cores", least, most);
+    return fmt::format("{} ranks bound{}, {}", bound, by_numa ? " by NUMA" : "", cores);
+}
+
+std::string threads_text(const Plan& plan) {
+    const std::string own = assignment(find(plan, "OMP_NUM_THREADS"));
+    return own.empty() ? "OMP_NUM_THREADS left alone" : own;
+}
+
+std::string loaders_text(const Job& job, const Plan& plan) {
+    const Setting* setting = find(plan, "TOPORUN_NUM_WORKERS");
+    if (setting != nullptr && setting->origin == Origin::user) return assignment(setting);
+    if (!job.ranks_per_node || !plan.workers.loader_workers) return "no bound for loader workers";
+    const int most = *plan.workers.loader_workers;
+    return most == 0 ? "no core to spare for loader workers"
+                     : fmt::format("up to {} loader worker{} per rank", most, most == 1 ? "" : "s");
+}
+
+std::string word_of(Severity severity) {
+    switch (severity) {
+        case Severity::broken:
+            return "broken";
+        case Severity::slow:
+            return "slow";
+        case Severity::note:
+            break;
+    }
+    return "note";
+}
+
+void add_detail(std::vector<std::string>& lines, std::string_view label, const std::string& text) {
+    if (!text.empty()) lines.push_back(fmt::format("  {}: {}", label, printable(text)));
+}
+
+void add_stage(std::vector<std::string>& lines, std::string_view name, bool on,
+               const std::string& reason) {
+    lines.push_back(
+        on ? fmt::format("{}: yes", name)
+           : fmt::format("{}: no{}", name, reason.empty() ? "" : " (" + printable(reason) + ")"));
+}
+
+}  // namespace
+
+std::vector<std::string> plan_lines(const Job& job, const detect::Machine& machine,
+                                    const Plan& plan) {
+    std::string first = fmt::format("{}; {}", p2p_text(machine, plan), interface_text(plan));
+    const std::string binding = binding_text(machine, plan);
+    if (!binding.empty()) first += "; " + printable(binding);
+    return {cut(std::move(first), kWidth),
+            cut(fmt::format("{}, {}", threads_text(plan), loaders_text(job, plan)), kWidth)};
+}
+
+std::vector<std::string> explain_lines(const Plan& plan) {
+    std::vector<std::string> lines;
+    if (!plan.profile.empty()) lines.push_back("profile: " + printable(plan.profile));
+    for (const Setting& setting : plan.settings) {
+        const std::string value =
+            setting.value ? "=" + shell_word(*setting.value) : std::string(" not set");
+        lines.push_back(
+            printable(fmt::format("{}{} [{}]{}", setting.name, value, origin_text(setting),
+                                  setting.per_rank ? " per rank" : "")));
+        add_detail(lines, "reason", setting.reason);
+        add_detail(lines, "evidence", setting.evidence);
+        add_detail(lines, "without it", setting.nccl_default);
+    }
+    for (const RankPlacement& rank : plan.ranks) {
+        if (rank.cpus.empty() && !rank.gpu) continue;
+        std::string text = fmt::format("rank {}:", rank.local_rank);
+        if (rank.gpu) text += fmt::format(" GPU {}", *rank.gpu);
+        if (rank.numa_node) text += fmt::format(" NUMA node {}", *rank.numa_node);
+        if (!rank.cpus.empty()) text += fmt::format(" CPUs {}", rank.cpus.text());
+        if (!rank.nics.empty()) text += " near " + printable(join(rank.nics, ", "));
+        lines.push_back(text);
+    }
+    add_stage(lines, "ranks bound", plan.binds, plan.bind_reason);
+    add_stage(lines, "NCCL's log taken", plan.takes_log, plan.log_reason);
+    add_stage(lines, "communication measured", plan.measures, plan.measure_reason);
+    for (const Finding& finding : plan.findings) {
+        lines.push_back(fmt::format("{}: {} [{}]", word_of(finding.severity),
+                                    printable(finding.what), finding.id));
+        add_detail(lines, "where", finding.where);
+        add_detail(lines, "evidence", finding.evidence);
+        add_detail(lines, "effect", finding.effect);
+        add_detail(lines, "fix", finding.fix);
+    }
+    return lines;
+}
+
+}  // namespace toporun::env

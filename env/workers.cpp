@@ -1,0 +1,155 @@
+#include "env/workers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/text.hpp"
+
+namespace toporun::env {
+namespace {
+
+constexpr const char* kThreads = "OMP_NUM_THREADS";
+constexpr const char* kWorkers = "TOPORUN_NUM_WORKERS";
+// More threads than this rarely help an operator of a GPU rank (pytorch issues 22260 and 22501:
+// between 1, which never hurts, and the share of the CPUs, which was fastest on a DGX-2).
+constexpr int kMaxThreadsOfGpuRank = 8;
+
+/// What one rank has.
+struct Share {
+    int ranks = 1;
+    int cores = 0;             ///< physical, of the smallest share; 0 = unknown
+    std::optional<int> quota;  ///< whole CPUs of the quota
+    bool gpu = false;
+    std::string evidence;
+
+    int usable() const { return quota ? std::min(cores, *quota) : cores; }
+};
+
+Share share_of_rank(const Inputs& inputs, const PlacementDecision& placement) {
+    Share share;
+    const std::vector<detect::Core> cores = allowed_cores(inputs.machine);
+    share.ranks = std::max(1, static_cast<int>(placement.ranks.size()));
+    share.gpu = !placement.ranks.empty() && placement.ranks.front().gpu.has_value();
+    share.cores = static_cast<int>(cores.size()) / share.ranks;
+    // Bound or not, the smallest of the disjoint shares is what every rank can count on.
+    for (const RankPlacement& rank : placement.ranks) {
+        if (rank.cpus.empty()) continue;
+        const auto own = static_cast<int>(std::count_if(
+            cores.begin(), cores.end(),
+            [&](const detect::Core& core) { return !(core.pus & rank.cpus).empty(); }));
+        share.cores = std::min(share.cores, own);
+    }
+    if (!cores.empty()) share.cores = std::max(1, share.cores);
+    share.evidence =
+        fmt::format("{} core{} for {} rank{}: {} each", cores.size(), cores.size() == 1 ? "" : "s",
+                    share.ranks, share.ranks == 1 ? "" : "s", share.cores);
+    if (const auto quota = inputs.machine.limits.cpu_quota; quota && *quota > 0) {
+        const double each = std::floor(*quota / share.ranks);
+        share.quota = static_cast<int>(std::clamp(each, 1.0, 1e6));
+        share.evidence += fmt::format("; quota of {:g} CPUs: {} each", *quota, *share.quota);
+    }
+    return share;
+}
+
+std::optional<int> positive(const std::optional<std::string>& text) {
+    if (!text) return std::nullopt;
+    const auto number = to_integer(*text);
+    if (!number || *number < 0 || *number > std::numeric_limits<int>::max()) return std::nullopt;
+    return static_cast<int>(*number);
+}
+
+/// A core of a GPU rank is kept for NCCL's progress thread; loader workers the user announced count
+/// too.
+int threads_of(const Share& share, int loaders) {
+    if (!share.gpu) return std::max(1, share.usable());
+    return std::clamp(share.usable() - 1 - loaders, 1, kMaxThreadsOfGpuRank);
+}
+
+std::string threads_default(const Inputs& inputs) {
+    return inputs.job.launcher == "torchrun"
+               ? "torchrun sets 1 where it starts several workers; else one thread for each "
+                 "allowed "
+                 "CPU"
+               : "one thread for each allowed CPU (libgomp), whatever the quota";
+}
+
+/// Why the thread count is not toporun's to set; "" when it is.
+std::string obstacle(const Inputs& inputs, const Share& share) {
+    if (share.cores == 0) return "the CPUs that this job may use are not known";
+    if (!inputs.job.ranks_per_node) return "the number of ranks on this host is not known";
+    if (inputs.job.launcher == "plain" && *inputs.job.ranks_per_node == 1 &&
+        (inputs.job.gpu_job_unknown || !share.gpu))
+        return "a single process has the machine for itself";
+    return "";
+}
+
+Setting threads_setting(const Inputs& inputs, const Share& share, int threads, int loaders) {
+    const std::string reason = obstacle(inputs, share);
+    if (!reason.empty())
+        return left_alone(kThreads, reason, share.evidence, threads_default(inputs));
+    std::string evidence = share.evidence;
+    if (share.gpu && loaders > 0) evidence += fmt::format("; {} loader workers announced", loaders);
+    return detected(kThreads, std::to_string(threads),
+                    share.gpu
+                        ? fmt::format("the cores of a rank but one for NCCL's progress thread, "
+                                      "at most {}",
+                                      kMaxThreadsOfGpuRank)
+                        : std::string("the physical cores of a rank"),
+                    evidence, threads_default(inputs));
+}
+
+Setting workers_setting(const Inputs& inputs, const Share& share, int loaders) {
+    const std::string nccl_default = "no framework reads it: one line of the program does";
+    if (share.cores == 0 || !inputs.job.ranks_per_node)
+        return left_alone(kWorkers,
+                          share.cores == 0 ? "the CPUs that this job may use are not known"
+                                           : "the number of ranks on this host is not known",
+                          share.evidence, nccl_default);
+    return detected(kWorkers, std::to_string(loaders),
+                    "an upper bound: each loader worker a core, one core for the rank itself",
+                    share.evidence, nccl_default);
+}
+
+/// What the user set against what there is.
+void user_findings(const Inputs& inputs, const Share& share, std::vector<Finding>& findings) {
+    const auto threads = positive(inputs.user.variable(kThreads));
+    const long long wanted = threads ? static_cast<long long>(*threads) * share.ranks : 0;
+    if (share.cores > 0 && inputs.job.ranks_per_node && threads && *threads > share.usable())
+        findings.push_back({"omp-more-than-share", Severity::slow,
+                            fmt::format("{}={} is more than the {} cores of a rank", kThreads,
+                                        *threads, share.usable()),
+                            share.evidence, fmt::format("{} threads compete for the cores", wanted),
+                            fmt::format("unset it, or {}={}", kThreads, threads_of(share, 0)), ""});
+    for (const char* name : {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"}) {
+        const auto value = inputs.user.variable(name);
+        if (!value || value->empty() || *value == "false" || *value == "FALSE") continue;
+        findings.push_back({"omp-affinity", Severity::slow,
+                            fmt::format("{}={} binds threads one by one", name, shell_word(*value)),
+                            "importing torch then narrows the main thread to one core, and its "
+                            "loader workers inherit that (pytorch issue 99625)",
+                            "loader workers share one core", fmt::format("unset {}", name), ""});
+    }
+}
+
+}  // namespace
+
+WorkersDecision decide_workers(const Inputs& inputs, const PlacementDecision& placement) {
+    WorkersDecision decision;
+    const Share share = share_of_rank(inputs, placement);
+    const int announced = positive(inputs.user.variable(kWorkers)).value_or(0);
+    const int loaders = std::max(0, share.usable() - 1);
+    const int threads = share.cores > 0 ? threads_of(share, std::min(announced, share.cores)) : 1;
+    if (share.cores > 0) decision.workers = {threads, loaders};
+    Setting omp = settle(inputs, threads_setting(inputs, share, threads, announced));
+    if (omp.origin == Origin::user) decision.workers.omp_num_threads = positive(omp.value);
+    Setting loader = settle(inputs, workers_setting(inputs, share, loaders));
+    if (loader.origin == Origin::user) decision.workers.loader_workers = positive(loader.value);
+    decision.settings = {std::move(omp), std::move(loader)};
+    user_findings(inputs, share, decision.findings);
+    return decision;
+}
+
+}  // namespace toporun::env

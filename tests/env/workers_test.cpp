@@ -1,0 +1,100 @@
+#include <string>
+#include <vector>
+
+#include "machines.hpp"
+
+namespace {
+
+using namespace toporun::tests;
+namespace env = toporun::env;
+
+TEST_CASE("threads and loader workers follow cores, quota and ranks") {
+    struct Row {
+        std::string name;
+        Machine machine;
+        int ranks;
+        std::optional<double> quota;
+        int threads, loaders;
+    };
+    Machine laptop = host(1, 4);
+    Machine small_gpu = host(1, 4);
+    add_gpus(small_gpu, 1, "NVIDIA L4", PathType::SYS);
+    const std::vector<Row> rows = {
+        {"14 cores a GPU rank", hgx_h100(), 8, {}, 8, 13},
+        {"4 cores a GPU rank", small_gpu, 1, {}, 3, 3},
+        {"quota of 40 for 8 GPU ranks", hgx_h100(), 8, 40.0, 4, 4},
+        {"quota of 12 for 8 GPU ranks", hgx_h100(), 8, 12.0, 1, 0},
+        {"quota below one", hgx_h100(), 8, 0.5, 1, 0},
+        {"no quota that counts", hgx_h100(), 8, 0.0, 8, 13},
+        {"CPU ranks: cores and not PUs", host(2, 8), 4, {}, 4, 3},
+        {"CPU ranks of uneven shares take the smallest", host(1, 7), 2, {}, 3, 2},
+        {"more ranks than cores", laptop, 8, {}, 1, 0},
+        {"many cores", host(2, 64), 2, {}, 64, 63},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.name);
+        Machine machine = row.machine;
+        machine.limits.cpu_quota = row.quota;
+        const auto made = plan(machine, job(row.ranks));
+        CHECK(exported(made, "OMP_NUM_THREADS") == std::to_string(row.threads));
+        CHECK(exported(made, "TOPORUN_NUM_WORKERS") == std::to_string(row.loaders));
+        CHECK(made.workers.omp_num_threads == row.threads);
+        CHECK(made.workers.loader_workers == row.loaders);
+    }
+}
+
+TEST_CASE("the evidence carries the numbers") {
+    Machine machine = hgx_h100();
+    machine.limits.cpu_quota = 40;
+    CHECK(setting(plan(machine, job(8)), "OMP_NUM_THREADS").evidence ==
+          "112 cores for 8 ranks: 14 each; quota of 40 CPUs: 5 each");
+}
+
+TEST_CASE("announced loader workers are taken off the threads of a GPU rank") {
+    const auto made = plan(hgx_h100(), job(8), user({{"TOPORUN_NUM_WORKERS", "10"}}));
+    CHECK(exported(made, "OMP_NUM_THREADS") == "3");
+    CHECK(made.workers.loader_workers == 10);
+    CHECK_FALSE(exported(made, "TOPORUN_NUM_WORKERS"));
+    for (const char* odd : {"-5", "99999999999999999999", "2147483647", "many", ""})
+        CHECK(exported(plan(hgx_h100(), job(8), user({{"TOPORUN_NUM_WORKERS", odd}})),
+                       "OMP_NUM_THREADS"));
+}
+
+TEST_CASE("an unknown number of ranks leaves the threads alone") {
+    env::Job unknown;
+    unknown.same_host = true;
+    const auto made = plan(hgx_h100(), unknown);
+    CHECK_FALSE(setting(made, "OMP_NUM_THREADS").value);
+    CHECK_FALSE(setting(made, "TOPORUN_NUM_WORKERS").value);
+    CHECK(made.workers.loader_workers == 13);  // shown, not exported
+}
+
+TEST_CASE("a single plain process keeps its own default") {
+    env::Job plain = job(1);
+    plain.launcher = "plain";
+    plain.gpu_job_unknown = true;
+    CHECK_FALSE(exported(plan(hgx_h100(), plain), "OMP_NUM_THREADS"));
+    plain.gpu_job_unknown = false;
+    CHECK(exported(plan(hgx_h100(), plain), "OMP_NUM_THREADS") == "8");
+    CHECK_FALSE(exported(plan(host(1, 4), plain), "OMP_NUM_THREADS"));
+}
+
+TEST_CASE("unknown CPUs leave both alone") {
+    Machine machine;
+    const auto made = plan(machine, job(4));
+    CHECK_FALSE(exported(made, "OMP_NUM_THREADS"));
+    CHECK_FALSE(made.workers.omp_num_threads);
+    CHECK_FALSE(made.workers.loader_workers);
+}
+
+TEST_CASE("too many threads and thread binding by the user are said") {
+    const auto many = plan(hgx_h100(), job(8), user({{"OMP_NUM_THREADS", "64"}}));
+    CHECK(finding_ids(many) == std::vector<std::string>{"omp-more-than-share"});
+    CHECK(many.workers.omp_num_threads == 64);
+    CHECK(finding_ids(plan(hgx_h100(), job(8), user({{"OMP_NUM_THREADS", "14"}}))).empty());
+    CHECK(finding_ids(plan(hgx_h100(), job(8), user({{"OMP_PROC_BIND", "true"}}))) ==
+          std::vector<std::string>{"omp-affinity"});
+    CHECK(finding_ids(plan(hgx_h100(), job(8), user({{"OMP_PROC_BIND", "false"}}))).empty());
+}
+
+}  // namespace
