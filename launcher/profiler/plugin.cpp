@@ -146,6 +146,12 @@ struct Operation {
     uint8_t channels;
 };
 
+/// A thread that was stopped for a whole turn of the ring while it changed a record has changed a
+/// newer one: that one is void. Only several GPUs in one process can come to that.
+void check_still_open(Record& record, uint64_t ticket) {
+    if (load(record.word) != 2 * ticket + 1) publish(record.word, uint64_t{0});
+}
+
 /// Takes the next slot and fills it. The word is made odd before anything else changes, so that a
 /// reader that saw the slot's former record knows that its copy is void.
 uint64_t begin(RingHeader& header, const void* context, const Operation& operation) {
@@ -167,6 +173,7 @@ uint64_t begin(RingHeader& header, const void* context, const Operation& operati
     publish(record.channels_begun, uint8_t{0});
     publish(record.channels_ended, uint8_t{0});
     publish(record.peer, operation.peer);
+    check_still_open(record, ticket);
     return ticket;
 }
 
@@ -210,6 +217,7 @@ void* begin_channel(RingHeader& header, const void* context, const void* parent,
     }
     if (event.gpu_ns < load(record->start_ns)) publish(record->start_ns, event.gpu_ns);
     publish(record->channels_begun, static_cast<uint8_t>(load(record->channels_begun) + 1));
+    check_still_open(*record, ticket);
     return to_handle(kChannelTag, ticket);
 }
 
@@ -220,7 +228,8 @@ void* start(RingHeader& header, const void* context, const Descriptor& event) {
             return begin_channel(header, context, event.parent, event.kernel_channel);
         case kCollEvent:
             return to_handle(kOperationTag, begin_coll(header, context, event.coll));
-        case kP2pEvent:
+        case kP2pEvent:  // a rank's message to itself is a copy: it has no kernel channel
+            if (event.p2p.peer == event.rank) return nullptr;
             return to_handle(kOperationTag, begin_p2p(header, context, event.p2p));
         // NCCL up to 2.27 sends no Coll and no P2p event below a group without a handle.
         case kGroupEvent:
@@ -258,13 +267,17 @@ int record_event_state(void* handle, int state, StateArguments* arguments) {
     }
     RingHeader* header = __atomic_load_n(&ring.header, __ATOMIC_ACQUIRE);
     if (header == nullptr) return 0;
-    Record* record = open_record(payload_of(handle));
+    const uint64_t ticket = payload_of(handle);
+    Record* record = open_record(ticket);
     if (record == nullptr) {
         count_stale(*header);
         return 0;
     }
     const uint64_t stop_ns = arguments->kernel_channel_ns;
-    if (stop_ns > load(record->stop_ns)) publish(record->stop_ns, stop_ns);
+    if (stop_ns > load(record->stop_ns)) {
+        publish(record->stop_ns, stop_ns);
+        check_still_open(*record, ticket);
+    }
     return 0;
 }
 
