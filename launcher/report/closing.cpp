@@ -1,0 +1,81 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "launcher/report/judge.hpp"
+#include "launcher/report/report.hpp"
+
+namespace toporun::launcher {
+namespace {
+
+constexpr std::size_t kLines = 10;  // of all, with the one for the report's path
+constexpr std::size_t kDifferences = 2;
+
+std::string unknown_use_reason(const RunFacts& facts) {
+    std::string reason = facts.plan.takes_log ? std::string("no rank could write NCCL's log")
+                                              : facts.plan.log_reason;
+    if (!facts.log.notes.empty()) reason = facts.log.notes.front();
+    return reason.empty() ? "its log was not taken" : reason;
+}
+
+std::string warning_text(const RunFacts& facts) {
+    const LogWarning& first = facts.log.warnings.front();
+    const std::string who =
+        first.rank ? rank_text(facts, *first.rank) : fmt::format("process {}", first.pid);
+    const std::string more = facts.log.warning_count > 1
+                                 ? fmt::format(" ({} warnings in all)", facts.log.warning_count)
+                                 : std::string();
+    return fmt::format("NCCL warned on {}: {}{}", who, first.text, more);
+}
+
+void add_findings(const RunFacts& facts, std::vector<std::string>& lines) {
+    std::size_t added = 0;
+    for (const env::Finding& finding : differences(facts)) {
+        // The share line already says why there is no figure.
+        if (finding.id == "profiler-not-loaded" || added == kDifferences) continue;
+        const bool note = finding.severity == env::Severity::note;
+        lines.push_back(
+            fmt::format("{}{} ({})", note ? "" : "warning: ", finding.what, finding.evidence));
+        ++added;
+    }
+}
+
+/// A line of a terminal's reach; log texts may be long.
+std::string shortened(std::string line) {
+    constexpr std::size_t kLongest = 240;
+    line = printable(line);
+    if (line.size() <= kLongest) return line;
+    std::size_t end = kLongest;
+    while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xc0) == 0x80) --end;
+    return line.substr(0, end) + "...";
+}
+
+}  // namespace
+
+std::vector<std::string> closing_lines(const RunFacts& facts) {
+    const NcclUse use = nccl_use(facts);
+    std::string end = end_text(facts);
+    if (use == NcclUse::not_started) return {shortened(end + "; NCCL was not started")};
+    std::vector<std::string> lines;
+    if (use == NcclUse::unknown) {
+        end += "; what NCCL did is unknown: " + unknown_use_reason(facts);
+        lines.push_back(end);
+    } else {
+        lines.push_back(end);
+        lines.push_back(share_text(facts));
+        if (const auto last = last_rank_text(facts)) lines.push_back(*last);
+        add_findings(facts, lines);
+        if (!facts.log.warnings.empty()) lines.push_back(warning_text(facts));
+    }
+    const std::size_t path_lines = facts.report_path.empty() ? 0 : 1;
+    for (const std::string& step : next_steps(facts)) {
+        if (lines.size() + path_lines < kLines) lines.push_back("next: " + step);
+    }
+    std::transform(lines.begin(), lines.end(), lines.begin(), shortened);
+    // The path whole: it is there to be copied.
+    if (path_lines > 0) lines.push_back("report: " + printable(facts.report_path));
+    return lines;
+}
+
+}  // namespace toporun::launcher

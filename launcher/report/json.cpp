@@ -1,0 +1,447 @@
+#include "launcher/report/json.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "launcher/report/judge.hpp"
+#include "launcher/report/mask.hpp"
+#include "launcher/report/views.hpp"
+
+/// The one place that knows the JSON library. Keys are those of docs/report.md.
+namespace toporun::launcher {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string dumped(const Json& json) {
+    return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+template <typename T>
+Json or_null(const std::optional<T>& value) {
+    return value ? Json(*value) : Json(nullptr);
+}
+Json or_null(const std::string& text) {
+    return text.empty() ? Json(nullptr) : Json(text);
+}
+Json or_null(const std::optional<detect::PciAddress>& pci) {
+    return pci ? Json(pci->text()) : Json(nullptr);
+}
+Json or_null(const detect::CpuSet& cpus) {
+    return or_null(cpus.text());
+}
+
+/// A limit in bytes; "unlimited" where there is none.
+Json limit(const std::optional<std::uint64_t>& bytes) {
+    return bytes == detect::kUnlimited ? Json("unlimited") : or_null(bytes);
+}
+
+// --- machine
+// --------------------------------------------------------------------------------------
+
+Json gpu_object(const detect::Gpu& gpu) {
+    return {{"index", gpu.index},
+            {"name", or_null(gpu.name)},
+            {"vendor", or_null(gpu.vendor)},
+            {"pci", or_null(gpu.pci)},
+            {"uuid", or_null(gpu.uuid)},
+            {"numa_node", or_null(gpu.numa_node)},
+            {"cpus", or_null(gpu.cpus)},
+            {"memory_bytes", or_null(gpu.memory_bytes)},
+            {"pcie_generation", or_null(gpu.pcie_generation)},
+            {"pcie_width", or_null(gpu.pcie_width)},
+            {"mig", or_null(gpu.mig)},
+            {"compute_capability", or_null(gpu.compute_capability)}};
+}
+
+Json nic_object(const detect::Nic& nic) {
+    return {{"name", nic.name},
+            {"kind", detect::nic_kind_name(nic.kind)},
+            {"state", or_null(nic.state)},
+            {"speed_gbits", or_null(nic.speed_gbits)},
+            {"mtu", or_null(nic.mtu)},
+            {"addresses", nic.addresses},
+            {"pci", or_null(nic.pci)},
+            {"numa_node", or_null(nic.numa_node)},
+            {"rdma_device", or_null(nic.rdma_device)},
+            {"port", or_null(nic.port)},
+            {"default_route", nic.default_route}};
+}
+
+Json cpu_object(const detect::Cpu& cpu) {
+    Json nodes = Json::array();
+    for (const detect::NumaNode& node : cpu.numa_nodes) {
+        nodes.push_back({{"id", node.os_index},
+                         {"cpus", node.cpus.text()},
+                         {"memory_bytes", or_null(node.memory_bytes)}});
+    }
+    return {{"vendor", or_null(cpu.vendor)},
+            {"model", or_null(cpu.model)},
+            {"architecture", or_null(cpu.architecture)},
+            {"packages", or_null(cpu.packages)},
+            {"cores", cpu.cores.empty() ? Json(nullptr) : Json(cpu.cores.size())},
+            {"numa_nodes", nodes},
+            {"allowed", or_null(cpu.allowed)}};
+}
+
+Json limits_object(const detect::Limits& limits) {
+    return {{"shm_bytes", limit(limits.shm_bytes)},
+            {"shm_free_bytes", limit(limits.shm_free_bytes)},
+            {"memlock_bytes", limit(limits.memlock_bytes)},
+            {"nofile", limit(limits.nofile)},
+            {"cpu_quota", or_null(limits.cpu_quota)},
+            {"memory_bytes", or_null(limits.memory_bytes)},
+            {"memory_limit_bytes", limit(limits.memory_limit_bytes)}};
+}
+
+Json software_object(const detect::Software& software) {
+    return {{"driver", or_null(software.driver)},
+            {"nccl_version", or_null(software.nccl_version)},
+            {"nccl_library", or_null(software.nccl_library)},
+            {"nccl_plugins", software.nccl_plugins},
+            {"kernel", or_null(software.kernel)},
+            {"iommu_translating", or_null(software.iommu_translating)},
+            {"acs_redirect", or_null(software.acs_redirect)}};
+}
+
+Json path_matrix(const std::vector<std::vector<detect::PathType>>& paths) {
+    Json rows = Json::array();
+    for (const auto& row : paths) {
+        Json names = Json::array();
+        for (const detect::PathType path : row) names.push_back(detect::path_name(path));
+        rows.push_back(std::move(names));
+    }
+    return rows;
+}
+
+Json path_matrix(const std::vector<std::vector<std::optional<detect::PathType>>>& paths) {
+    Json rows = Json::array();
+    for (const auto& row : paths) {
+        Json names = Json::array();
+        for (const auto& path : row) {
+            names.push_back(path ? Json(detect::path_name(*path)) : Json(nullptr));
+        }
+        rows.push_back(std::move(names));
+    }
+    return rows;
+}
+
+Json machine_object(const detect::Machine& machine) {
+    Json gpus = Json::array();
+    for (const detect::Gpu& gpu : machine.gpus) gpus.push_back(gpu_object(gpu));
+    Json nics = Json::array();
+    for (const detect::Nic& nic : machine.nics) nics.push_back(nic_object(nic));
+    return {{"schema", "toporun.machine/1"},
+            {"hostname", or_null(machine.hostname)},
+            {"vendor", or_null(machine.vendor)},
+            {"product", or_null(machine.product)},
+            {"container", machine.container},
+            {"virtual_machine", machine.virtual_machine},
+            {"gpus", gpus},
+            {"gpu_paths", path_matrix(machine.gpu_paths)},
+            {"gpu_links", machine.gpu_links},
+            {"nvswitch", machine.nvswitch},
+            {"nics", nics},
+            {"gpu_nic_paths", path_matrix(machine.gpu_nic_paths)},
+            {"cpu", cpu_object(machine.cpu)},
+            {"limits", limits_object(machine.limits)},
+            {"software", software_object(machine.software)},
+            {"notes", machine.notes}};
+}
+
+// --- plan
+// -----------------------------------------------------------------------------------------
+
+Json settings_array(const env::Plan& plan) {
+    Json settings = Json::array();
+    for (const env::Setting& setting : plan.settings) {
+        settings.push_back({{"name", setting.name},
+                            {"value", or_null(setting.value)},
+                            {"origin", env::origin_text(setting)},
+                            {"reason", setting.reason},
+                            {"evidence", setting.evidence},
+                            {"nccl_default", setting.nccl_default},
+                            {"exported", setting.exported},
+                            {"per_rank", setting.per_rank}});
+    }
+    return settings;
+}
+
+Json pairs_array(const env::Plan& plan) {
+    Json pairs = Json::array();
+    for (const env::Pair& pair : plan.pairs) {
+        pairs.push_back({{"a", pair.a},
+                         {"b", pair.b},
+                         {"path", detect::path_name(pair.path)},
+                         {"transport", or_null(pair.transport)},
+                         {"transport_default", or_null(pair.transport_default)}});
+    }
+    return pairs;
+}
+
+Json placements_array(const env::Plan& plan) {
+    Json ranks = Json::array();
+    for (const env::RankPlacement& rank : plan.ranks) {
+        ranks.push_back({{"local_rank", rank.local_rank},
+                         {"gpu", or_null(rank.gpu)},
+                         {"cpus", or_null(rank.cpus)},
+                         {"numa_node", or_null(rank.numa_node)},
+                         {"nics", rank.nics}});
+    }
+    return ranks;
+}
+
+std::string_view severity_name(env::Severity severity) {
+    switch (severity) {
+        case env::Severity::broken:
+            return "broken";
+        case env::Severity::slow:
+            return "slow";
+        case env::Severity::note:
+            break;
+    }
+    return "note";
+}
+
+Json findings_array(const std::vector<env::Finding>& findings) {
+    Json result = Json::array();
+    for (const env::Finding& finding : findings) {
+        result.push_back({{"id", finding.id},
+                          {"severity", severity_name(finding.severity)},
+                          {"what", finding.what},
+                          {"evidence", finding.evidence},
+                          {"effect", finding.effect},
+                          {"fix", finding.fix},
+                          {"where", or_null(finding.where)}});
+    }
+    return result;
+}
+
+// --- run
+// ------------------------------------------------------------------------------------------
+
+Json share(const std::optional<double>& value, profiler::Label label) {
+    return {{"value", or_null(value)},
+            {"label",
+             value ? profiler::label_text(label) : profiler::label_text(profiler::Label::unknown)}};
+}
+
+Json communication_object(const RunFacts& facts) {
+    const profiler::Measured& measured = facts.measured;
+    return {{"in_flight_share", share(measured.in_flight, measured.label)},
+            {"transfer_share", share(measured.transfer, measured.parts_label)},
+            {"waiting_share", share(measured.waiting, measured.parts_label)},
+            {"exposed_share", share(std::nullopt, profiler::Label::unknown)},
+            {"limit", facts.comm_limit},
+            {"window_seconds", measured.in_flight ? Json(measured.window_seconds) : Json(nullptr)},
+            {"operations", measured.operations},
+            {"lost", measured.lost},
+            {"notes", measured.notes}};
+}
+
+Json transports_array(const LogSummary& log) {
+    Json rows = Json::array();
+    for (const LogTransport& row : log.transports) {
+        Json entry = {{"from", row.from},
+                      {"to", row.to},
+                      {"transport", detect::nccl_log::transport_name(row.transport)}};
+        if (!row.network.empty()) {
+            entry["network"] = row.network;
+            entry["gpu_direct_rdma"] = row.gpu_direct;
+        }
+        rows.push_back(std::move(entry));
+    }
+    return rows;
+}
+
+Json nccl_warnings_array(const LogSummary& log) {
+    Json rows = Json::array();
+    for (const LogWarning& warning : log.warnings) {
+        rows.push_back({{"text", warning.text},
+                        {"source", or_null(warning.source)},
+                        {"host", or_null(warning.host)},
+                        {"pid", warning.pid},
+                        {"rank", or_null(warning.rank)},
+                        {"count", warning.count}});
+    }
+    return rows;
+}
+
+Json variables_object(const LogSummary& log) {
+    Json variables = Json::object();
+    for (const LogVariable& variable : log.variables) {
+        if (recordable_variable(variable.name)) variables[variable.name] = variable.values;
+    }
+    return variables;
+}
+
+Json started(const RunFacts& facts) {
+    const NcclUse use = nccl_use(facts);
+    return use == NcclUse::unknown ? Json(nullptr) : Json(use == NcclUse::started);
+}
+
+Json nccl_object(const RunFacts& facts) {
+    const LogSummary& log = facts.log;
+    return {{"started", started(facts)},
+            {"library", log.started() ? Json(log.rccl ? "rccl" : "nccl") : Json(nullptr)},
+            {"versions", log.versions},
+            {"network", log.networks.empty() ? Json(nullptr) : Json(log.networks.front())},
+            {"networks", log.networks},
+            {"interfaces", interface_names(log)},
+            {"bootstrap_interfaces", log.bootstrap_interfaces},
+            {"data_interfaces", log.data_interfaces},
+            {"rdma_devices", log.rdma_devices},
+            {"plugins", log.plugins},
+            {"transports", transports_array(log)},
+            {"other_connections", log.other_connections},
+            {"variables", variables_object(log)},
+            {"warnings", nccl_warnings_array(log)},
+            {"warning_count", log.warning_count},
+            {"log",
+             {{"lines", log.lines},
+              {"unknown_lines", log.unknown},
+              {"torn_lines", log.torn},
+              {"cut_lines", log.cut},
+              {"notes", log.notes}}}};
+}
+
+Json collectives_array(const profiler::Measured& measured) {
+    Json rows = Json::array();
+    for (const profiler::OperationRow& row : measured.rows) {
+        const Json size = row.size_class == 0 ? Json(nullptr) : Json(row.size_class);
+        rows.push_back({{"function", row.function},
+                        {"size_class", size},
+                        {"count", row.count},
+                        {"bytes", row.bytes},
+                        {"busbw_gbytes_per_s", or_null(row.busbw_gbytes_per_s)}});
+    }
+    return rows;
+}
+
+Json rank_object(int rank, const RankView& view) {
+    Json object = {{"rank", rank}};
+    object["local_rank"] = view.record ? or_null(view.record->local_rank) : Json(nullptr);
+    object["host"] = view.log      ? or_null(view.log->host)
+                     : view.record ? or_null(view.record->host)
+                                   : Json(nullptr);
+    object["pid"] = view.log        ? Json(view.log->pid)
+                    : view.record   ? Json(view.record->pid)
+                    : view.measured ? Json(view.measured->key.pid)
+                                    : Json(nullptr);
+    object["gpu_index"] = view.log ? or_null(view.log->gpu_index) : Json(nullptr);
+    object["pci"] = view.log ? or_null(view.log->pci) : Json(nullptr);
+    object["cpus"] = view.record ? or_null(view.record->cpus) : Json(nullptr);
+    object["bind"] = view.record ? or_null(view.record->bind) : Json(nullptr);
+    object["restart"] = view.record     ? Json(view.record->restart)
+                        : view.measured ? Json(view.measured->key.restart)
+                                        : Json(nullptr);
+    object["in_flight_share"] = view.measured ? Json(view.measured->in_flight) : Json(nullptr);
+    object["transfer_share"] = view.measured ? or_null(view.measured->transfer) : Json(nullptr);
+    object["waiting_share"] = view.measured ? or_null(view.measured->waiting) : Json(nullptr);
+    return object;
+}
+
+Json ranks_array(const RunFacts& facts) {
+    Json rows = Json::array();
+    for (const auto& [rank, view] : rank_views(facts)) rows.push_back(rank_object(rank, view));
+    return rows;
+}
+
+Json exit_object(const ExitStatus& exit) {
+    return {{"status", or_null(exit.status)},
+            {"signal", or_null(exit.signal)},
+            {"first_failure", nullptr}};
+}
+
+Json last_rank_object(const profiler::Measured& measured) {
+    if (!measured.last) return nullptr;
+    return {{"rank", measured.last->key.rank},
+            {"share", measured.last->share},
+            {"behind_seconds", measured.last->behind_seconds}};
+}
+
+std::vector<std::string> warning_lines(const RunFacts& facts) {
+    std::vector<std::string> warnings;
+    constexpr std::string_view kPrefix = "warning: ";
+    if (share_above_limit(facts)) warnings.push_back(share_text(facts).substr(kPrefix.size()));
+    warnings.insert(warnings.end(), facts.warnings.begin(), facts.warnings.end());
+    return warnings;
+}
+
+std::vector<std::string> program_words(const Command& command) {
+    if (command.program_at.empty() || command.program_at.front() >= command.argv.size()) return {};
+    const auto first =
+        command.argv.begin() + static_cast<std::ptrdiff_t>(command.program_at.front());
+    return masked_command(std::vector<std::string>(first, command.argv.end()));
+}
+
+}  // namespace
+
+std::string machine_json(const detect::Machine& machine) {
+    return dumped(machine_object(machine));
+}
+
+std::string settings_json(const env::Plan& plan) {
+    return dumped({{"schema", "toporun.settings/1"},
+                   {"settings", settings_array(plan)},
+                   {"pairs", pairs_array(plan)},
+                   {"ranks", placements_array(plan)},
+                   {"workers",
+                    {{"omp_num_threads", or_null(plan.workers.omp_num_threads)},
+                     {"loader_workers", or_null(plan.workers.loader_workers)}}},
+                   {"profile", or_null(plan.profile)},
+                   {"findings", findings_array(plan.findings)}});
+}
+
+std::string dry_run_json(const Command& command, const Launch& launch, const env::Plan& plan) {
+    Json exported = Json::object();
+    for (const auto& [name, value] : launch.added) exported[name] = value;
+    return dumped({{"schema", "toporun.run/1"},
+                   {"launcher", command.job.launcher},
+                   {"prefixes", command.prefixes},
+                   {"program", program_words(command)},
+                   {"nodes", or_null(command.job.nodes)},
+                   {"ranks_per_node", or_null(command.job.ranks_per_node)},
+                   {"command", masked_command(launch.argv)},
+                   {"exported", exported},
+                   {"filled_in", masked_command(filled_in_words(command.argv, launch.argv))},
+                   {"rewrite", rewrite_text(launch.rewrite)},
+                   {"export_only_reason", or_null(command.export_only_reason)},
+                   {"notes", launch.notes},
+                   {"settings", settings_array(plan)},
+                   {"findings", findings_array(plan.findings)}});
+}
+
+std::string findings_json(const std::vector<env::Finding>& findings) {
+    return dumped({{"schema", "toporun.findings/1"}, {"findings", findings_array(findings)}});
+}
+
+std::string report_json(const RunFacts& facts) {
+    std::vector<env::Finding> findings = facts.plan.findings;
+    for (env::Finding& finding : differences(facts)) findings.push_back(std::move(finding));
+    return dumped({{"schema", "toporun.report/1"},
+                   {"toporun_version", or_null(facts.tool_version)},
+                   {"command", masked_command(facts.command)},
+                   {"launcher", facts.job.launcher},
+                   {"rewrite", facts.rewrite},
+                   {"run_directory", or_null(facts.run_directory)},
+                   {"start_utc", or_null(facts.start_utc)},
+                   {"duration_s", or_null(facts.duration_s)},
+                   {"exit", exit_object(facts.exit)},
+                   {"communication", communication_object(facts)},
+                   {"last_rank", last_rank_object(facts.measured)},
+                   {"warnings", warning_lines(facts)},
+                   {"notes", facts.notes},
+                   {"findings", findings_array(findings)},
+                   {"next_steps", next_steps(facts)},
+                   {"nccl", nccl_object(facts)},
+                   {"collectives", collectives_array(facts.measured)},
+                   {"ranks", ranks_array(facts)},
+                   {"nodes", node_names(facts)},
+                   {"steps", nullptr},
+                   {"settings", settings_array(facts.plan)},
+                   {"pairs", pairs_array(facts.plan)},
+                   {"placement", placements_array(facts.plan)},
+                   {"machine", machine_object(facts.machine)}});
+}
+
+}  // namespace toporun::launcher

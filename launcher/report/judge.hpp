@@ -1,0 +1,49 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "env/plan.hpp"
+#include "launcher/report/run_facts.hpp"
+
+/// What the facts of a run mean. The texts hold names from logs and machines as they are: whoever
+/// prints them makes them printable.
+namespace toporun::launcher {
+
+enum class NcclUse {
+    started,
+    not_started,  ///< toporun would have seen it
+    unknown,      ///< nothing of toporun's was in a place to see it
+};
+NcclUse nccl_use(const RunFacts& facts);
+
+/// "12 min 03 s", "3.25 s", "2 h 04 min 09 s".
+std::string duration_text(double seconds);
+
+/// "ended with 0 after 12 min 03 s", "ended by SIGTERM after 3.25 s".
+std::string end_text(const RunFacts& facts);
+
+/// The in-flight share with its label, or why it is unknown. Starts with "warning: " above the
+/// limit: "warning: collectives in flight 34 % of the time (measured, limit 30 %): transfer 11 %,
+/// ...".
+std::string share_text(const RunFacts& facts);
+bool share_above_limit(const RunFacts& facts);
+
+/// "rank 5 (node-a, GPU 5)".
+std::string rank_text(const RunFacts& facts, int rank);
+
+/// The rank that the others wait for, when waiting is worth a line and it is mostly the same rank.
+std::optional<std::string> last_rank_text(const RunFacts& facts);
+
+/// Where NCCL did otherwise than planned, each with its cause as far as the log shows it.
+std::vector<env::Finding> differences(const RunFacts& facts);
+
+/// What to do next, the most promising first, one to three. Gains are "bounded".
+std::vector<std::string> next_steps(const RunFacts& facts);
+
+/// Does NCCL_SOCKET_IFNAME=`value` allow the interface? (`^` inverts, `=` is exact, else prefixes;
+/// NCCL src/misc/socket.cc)
+bool interface_allowed(const std::string& value, const std::string& name);
+
+}  // namespace toporun::launcher

@@ -1,0 +1,239 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/text.hpp"
+#include "launcher/report/judge.hpp"
+#include "launcher/report/machine_view.hpp"
+#include "launcher/report/mask.hpp"
+#include "launcher/report/report.hpp"
+
+namespace toporun::launcher {
+namespace {
+
+/// Collects lines under headings; every line is made printable here.
+class Text {
+  public:
+    void heading(std::string_view title) {
+        if (!out_.empty()) out_ += '\n';
+        out_ += fmt::format("{}\n", title);
+    }
+    void line(std::string_view text) { out_ += "  " + printable(text) + "\n"; }
+    void detail(std::string_view name, const std::string& text) {
+        if (!text.empty()) out_ += fmt::format("    {}: {}\n", name, printable(text));
+    }
+    void list(std::string_view name, const std::vector<std::string>& items) {
+        if (!items.empty()) line(fmt::format("{}: {}", name, join(items, ", ")));
+    }
+    std::string take() { return std::move(out_); }
+
+  private:
+    std::string out_;
+};
+
+std::string number(const std::optional<int>& value) {
+    return value ? std::to_string(*value) : std::string("unknown");
+}
+
+void add_run(const RunFacts& facts, Text& text) {
+    text.heading("Run");
+    text.line("command: " + shell_line(masked_command(facts.command)));
+    text.line(fmt::format("launcher: {}, {} nodes, {} ranks per node, rewrite {}",
+                          facts.job.launcher, number(facts.job.nodes),
+                          number(facts.job.ranks_per_node), facts.rewrite));
+    text.detail("no rank shim", facts.rewrite_note);
+    if (!facts.start_utc.empty()) text.line("started: " + facts.start_utc);
+    text.line(end_text(facts));
+    if (!facts.run_directory.empty()) text.line("run directory: " + facts.run_directory);
+}
+
+void add_machine(const RunFacts& facts, Text& text) {
+    text.heading("Machine");
+    text.line(machine_line(facts.machine));
+    for (const std::string& note : facts.machine.notes) text.line("note: " + note);
+}
+
+void add_choices(const RunFacts& facts, Text& text) {
+    text.heading("Choices");
+    if (!facts.plan.profile.empty()) text.line("profile: " + facts.plan.profile);
+    for (const env::Setting& setting : facts.plan.settings) {
+        text.line(fmt::format("{}={} ({})", setting.name,
+                              setting.value ? *setting.value : "left to NCCL",
+                              env::origin_text(setting)));
+        text.detail("reason", setting.reason);
+        text.detail("evidence", setting.evidence);
+        text.detail("without it", setting.nccl_default);
+    }
+    const auto stage = [&](std::string_view name, bool on, const std::string& reason) {
+        text.line(
+            fmt::format("{}: {}{}{}", name, on ? "yes" : "no", reason.empty() ? "" : ", ", reason));
+    };
+    stage("ranks bound to CPUs", facts.plan.binds, facts.plan.bind_reason);
+    stage("NCCL's log taken", facts.plan.takes_log, facts.plan.log_reason);
+    stage("collectives measured", facts.plan.measures, facts.plan.measure_reason);
+}
+
+std::string transport_key(const LogTransport& row) {
+    std::string key(transport_name(row.transport));
+    if (!row.network.empty()) key += "/" + row.network;
+    if (row.gpu_direct) key += " with GPUDirect RDMA";
+    return key;
+}
+
+void add_transport_counts(const LogSummary& log, Text& text) {
+    std::map<std::string, int> counts;
+    for (const LogTransport& row : log.transports) ++counts[transport_key(row)];
+    for (const auto& [name, count] : counts) {
+        text.line(fmt::format("connected by {}: {} ordered pairs of ranks", name, count));
+    }
+    if (log.other_connections > 0) {
+        text.line(fmt::format("{} pairs in communicators whose ranks are not known",
+                              log.other_connections));
+    }
+}
+
+void add_warnings_of_nccl(const RunFacts& facts, Text& text) {
+    for (const LogWarning& warning : facts.log.warnings) {
+        const std::string who = warning.rank
+                                    ? rank_text(facts, *warning.rank)
+                                    : fmt::format("process {} on {}", warning.pid, warning.host);
+        text.line(fmt::format("warning of {} ({} times): {} [{}]", who, warning.count, warning.text,
+                              warning.source));
+    }
+}
+
+void add_log_quality(const LogSummary& log, Text& text) {
+    if (log.torn > 0) {
+        text.line(
+            fmt::format("{} lines could not be read: two processes wrote into one file", log.torn));
+    }
+    if (log.cut > 0) text.line(fmt::format("{} lines were longer than 64 KiB and cut", log.cut));
+    for (const std::string& note : log.notes) text.line("note: " + note);
+}
+
+void add_nccl(const RunFacts& facts, Text& text) {
+    text.heading("What NCCL did");
+    const LogSummary& log = facts.log;
+    const NcclUse use = nccl_use(facts);
+    if (use == NcclUse::not_started) {
+        text.line("NCCL was not started");
+    } else if (!log.started()) {
+        text.line("unknown, " + (facts.plan.log_reason.empty() ? "there is no log of it"
+                                                               : facts.plan.log_reason));
+    } else {
+        text.list(log.rccl ? "RCCL version" : "NCCL version", log.versions);
+        text.line(fmt::format(
+            "ranks: {}, nodes: {}", number(log.rank_count),
+            number(log.node_count ? log.node_count
+                                  : std::optional<int>(static_cast<int>(log.nodes.size())))));
+        text.list("network", log.networks);
+        text.list("bootstrap interface", log.bootstrap_interfaces);
+        text.list("data interface", log.data_interfaces);
+        text.list("RDMA devices", log.rdma_devices);
+        add_transport_counts(log, text);
+        for (const LogVariable& variable : log.variables) {
+            text.line(fmt::format("saw {}={}", variable.name, join(variable.values, " and ")));
+        }
+        add_warnings_of_nccl(facts, text);
+    }
+    add_log_quality(log, text);
+}
+
+void add_rows(const profiler::Measured& measured, Text& text) {
+    constexpr std::size_t kRows = 12;
+    for (std::size_t i = 0; i < std::min(kRows, measured.rows.size()); ++i) {
+        const profiler::OperationRow& row = measured.rows[i];
+        const std::string size = row.size_class == 0 ? std::string("of unknown size")
+                                                     : "up to " + format_bytes(row.size_class);
+        std::string line = fmt::format("{} {}: {} times", row.function, size, row.count);
+        if (row.busbw_gbytes_per_s)
+            line += fmt::format(", {:.3g} GB/s busbw", *row.busbw_gbytes_per_s);
+        text.line(line);
+    }
+}
+
+void add_communication(const RunFacts& facts, Text& text) {
+    text.heading("Communication");
+    const profiler::Measured& measured = facts.measured;
+    if (nccl_use(facts) == NcclUse::not_started) {
+        text.line("none: NCCL was not started");
+        return;
+    }
+    text.line(share_text(facts));
+    for (const profiler::RankInFlight& rank : measured.ranks) {
+        text.line(fmt::format("{}: {:.1f} % in flight over {}", rank_text(facts, rank.key.rank),
+                              rank.in_flight * 100, duration_text(rank.window_seconds)));
+    }
+    if (const auto last = last_rank_text(facts)) text.line(*last);
+    if (measured.warm_up_left_out) text.line("the first collectives are left out of the shares");
+    if (measured.lost > 0) text.line(fmt::format("{} records were lost", measured.lost));
+    if (measured.implausible > 0) {
+        text.line(fmt::format("{} records were left out: impossible times", measured.implausible));
+    }
+    add_rows(measured, text);
+    for (const std::string& note : measured.notes) text.line("note: " + note);
+}
+
+std::string_view severity_text(env::Severity severity) {
+    switch (severity) {
+        case env::Severity::broken:
+            return "broken";
+        case env::Severity::slow:
+            return "slow";
+        case env::Severity::note:
+            break;
+    }
+    return "note";
+}
+
+void add_findings(const RunFacts& facts, Text& text) {
+    std::vector<env::Finding> findings = facts.plan.findings;
+    for (env::Finding& finding : differences(facts)) findings.push_back(std::move(finding));
+    if (findings.empty()) return;
+    text.heading("Findings");
+    for (const env::Finding& finding : findings) {
+        text.line(
+            fmt::format("{} [{}]: {}", severity_text(finding.severity), finding.id, finding.what));
+        text.detail("evidence", finding.evidence);
+        text.detail("effect", finding.effect);
+        text.detail("fix", finding.fix);
+    }
+}
+
+void add_ranks(const RunFacts& facts, Text& text) {
+    if (facts.ranks.empty()) return;
+    text.heading("Ranks");
+    for (const RankRecord& record : facts.ranks) {
+        text.line(fmt::format("rank {}, local rank {}, {} process {}, restart {}, CPUs {}: {}",
+                              number(record.rank), number(record.local_rank), record.host,
+                              record.pid, record.restart,
+                              record.cpus.empty() ? "unknown" : record.cpus.text(), record.bind));
+    }
+}
+
+void add_list(std::string_view title, const std::vector<std::string>& lines, Text& text) {
+    if (lines.empty()) return;
+    text.heading(title);
+    for (const std::string& line : lines) text.line(line);
+}
+
+}  // namespace
+
+std::string report_text(const RunFacts& facts) {
+    Text text;
+    add_run(facts, text);
+    add_machine(facts, text);
+    add_choices(facts, text);
+    add_nccl(facts, text);
+    add_communication(facts, text);
+    add_findings(facts, text);
+    add_list("Warnings", facts.warnings, text);
+    add_list("Notes", facts.notes, text);
+    add_list("Next steps", next_steps(facts), text);
+    add_ranks(facts, text);
+    text.heading("toporun " + printable(facts.tool_version));
+    return text.take();
+}
+
+}  // namespace toporun::launcher

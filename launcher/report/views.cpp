@@ -1,0 +1,56 @@
+#include "launcher/report/views.hpp"
+
+#include <algorithm>
+
+namespace toporun::launcher {
+
+std::map<int, RankView> rank_views(const RunFacts& facts) {
+    std::map<int, RankView> views;
+    for (const LogRank& rank : facts.log.ranks) views[rank.rank].log = &rank;
+    for (const RankRecord& record : facts.ranks) {
+        if (!record.rank) continue;
+        RankView& view = views[*record.rank];
+        if (!view.record || view.record->restart <= record.restart) view.record = &record;
+    }
+    for (const profiler::RankInFlight& rank : facts.measured.ranks) {
+        RankView& view = views[rank.key.rank];
+        if (!view.measured || view.measured->key.restart <= rank.key.restart) view.measured = &rank;
+    }
+    return views;
+}
+
+std::vector<std::string> node_names(const RunFacts& facts) {
+    std::vector<std::string> nodes = facts.log.nodes;
+    const auto add = [&](const std::string& host) {
+        const std::string name = host.substr(0, host.find('.'));  // as NCCL shortens it
+        if (name.empty() || std::find(nodes.begin(), nodes.end(), name) != nodes.end()) return;
+        nodes.push_back(name);
+    };
+    for (const RankRecord& record : facts.ranks) add(record.host);
+    if (nodes.empty()) add(facts.machine.hostname);
+    return nodes;
+}
+
+std::vector<std::string> interface_names(const LogSummary& log) {
+    std::vector<std::string> names = log.bootstrap_interfaces;
+    for (const std::string& name : log.data_interfaces) {
+        if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+    return names;
+}
+
+std::vector<std::string> filled_in_words(const std::vector<std::string>& typed,
+                                         const std::vector<std::string>& launched) {
+    std::vector<std::string> added;
+    std::size_t next = 0;
+    for (const std::string& word : launched) {
+        if (next < typed.size() && word == typed[next]) {
+            ++next;
+        } else if (!word.ends_with("/toporun-shim")) {
+            added.push_back(word);
+        }
+    }
+    return added;
+}
+
+}  // namespace toporun::launcher
