@@ -25,10 +25,9 @@ Installed find_installed() {
     const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
     if (error) return {};
     const std::filesystem::path base = self.parent_path();
-    const auto programs = {".", "../libexec/toporun"};
-    return {first_usable(base, programs, "toporun-shim", X_OK),
-            first_usable(base, programs, "toporun-python", X_OK),
-            first_usable(base, {".", "../lib/toporun"}, "libtoporun-nccl.so", R_OK)};
+    return {first_usable(base, {"."}, "toporun-shim", X_OK),
+            first_usable(base, {"."}, "toporun-python", X_OK),
+            first_usable(base, {".", "../" TOPORUN_LIBDIR "/toporun"}, "libtoporun-nccl.so", R_OK)};
 }
 
 }  // namespace toporun::launcher

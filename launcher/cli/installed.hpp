@@ -6,8 +6,8 @@
 
 namespace toporun::launcher {
 
-/// Finds what is installed beside the running program: its own directory (a build tree), else
-/// ../libexec/toporun and ../lib/toporun. A missing part has an empty path.
+/// Finds what is installed with the running program: the shim in its own directory, the plugin
+/// there (a build tree) or in the library directory. A missing part has an empty path.
 Installed find_installed();
 
 }  // namespace toporun::launcher

@@ -66,7 +66,7 @@ void RunWatch::collect(RunFacts& facts) {
     if (directory_.empty()) return;
     const std::filesystem::path directory(directory_);
     facts.ranks = parse_rank_records(read_bounded(directory / kRecordsFile, kMostRecordsBytes));
-    facts.log = read_log_directory(directory_);
+    facts.log = read_log_directory(directory_).summary();
 }
 
 }  // namespace toporun::launcher
