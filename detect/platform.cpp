@@ -79,7 +79,8 @@ std::optional<bool> bridge_redirects(const Files& files, const PciAddress& bridg
          ++hops) {
         const unsigned capability = word_at(*config, offset);
         if (capability == kAcsCapability) return (word_at(*config, offset + 6) & kRedirect) != 0;
-        if (capability == 0 || capability == 0xffff) break;
+        if (capability == 0xffff) return std::nullopt;  // the device is gone
+        if (capability == 0) break;
         offset = word_at(*config, offset + 2) >> 4 & 0xffcu;
     }
     return false;

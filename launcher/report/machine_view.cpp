@@ -106,10 +106,12 @@ std::string core_summary(const Machine& machine) {
     else
         text = fmt::format("{} x {}", per_package.size(),
                            counted(static_cast<std::size_t>(per_package.begin()->second), "core"));
+    std::vector<std::string> bounds;
     if (!cpu.allowed.empty() && cpu.allowed.indices().size() < pus)
-        text += fmt::format(" ({} of {} CPUs allowed)", cpu.allowed.count(), pus);
+        bounds.push_back(fmt::format("{} of {} CPUs allowed", cpu.allowed.count(), pus));
     if (machine.limits.cpu_quota)
-        text += fmt::format(" (quota {:.3g} CPUs)", *machine.limits.cpu_quota);
+        bounds.push_back(fmt::format("quota {:.3g} CPUs", *machine.limits.cpu_quota));
+    if (!bounds.empty()) text += " (" + join(bounds, ", ") + ")";
     return text;
 }
 
@@ -243,7 +245,7 @@ std::string path_table(const Machine& machine) {
         }
         table.row(cells);
     }
-    std::string out = "\npaths in NCCL's terms (NVL18 = NVLink, 18 links)\n" + table.text();
+    std::string out = "\npaths in NCCL's terms (with the number of NVLinks)\n" + table.text();
     if (machine.peer_access.size() == machine.gpus.size()) {
         const std::string refused = pairs_where(machine, [&](std::size_t a, std::size_t b) {
             return machine.peer_access[a].at(b) == detect::PeerAccess::refused;

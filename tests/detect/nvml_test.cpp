@@ -133,7 +133,7 @@ TEST_CASE("a GPU that does not answer keeps its index and is noted") {
 
 TEST_CASE("each NVML failure is one note and leaves the GPUs of the bus") {
     struct Row {
-        const char* name;
+        std::string name;
         const char* configuration;
         const char* library;
         const char* note;
@@ -154,7 +154,7 @@ TEST_CASE("each NVML failure is one note and leaves the GPUs of the bus") {
         const Tree tree;
         tree.gpu("pci0000:00/0000:00:05.0", 0);
         const StubNvml stub(row.configuration, row.library);
-        const bool hangs = std::strcmp(row.name, "hang") == 0;
+        const bool hangs = row.name == "hang";
         const auto begin = std::chrono::steady_clock::now();
         const Machine machine = detect_with(tree, stub, hangs ? 50ms : 10'000ms);
         CHECK(std::chrono::steady_clock::now() - begin < 5s);

@@ -1,0 +1,104 @@
+#include "detect/machine_toml.hpp"
+
+#include "base/error.hpp"
+#include "files.hpp"
+#include "sample_machines.hpp"
+
+namespace toporun::tests {
+namespace {
+
+using detect::Machine;
+using detect::machine_from_toml;
+using detect::machine_to_toml;
+
+}  // namespace
+
+TEST_CASE("a machine file reads back as the machine that was written") {
+    for (const auto& [name, machine] : sample_machines()) {
+        CAPTURE(name);
+        const std::string text = machine_to_toml(machine);
+        const Machine back = machine_from_toml(text, "m.toml");
+        CHECK(back == machine);
+        CHECK(machine_to_toml(back) == text);
+        check_golden(text, std::string("detect/") + name + ".toml");
+    }
+}
+
+TEST_CASE("every key may be left out") {
+    CHECK(machine_from_toml("", "m") == Machine{});
+    const Machine machine = machine_from_toml(
+        "[[gpus]]\nname = 'A'\n[[gpus]]\n[cpu]\nallowed = '0-3'\nnuma_nodes = [{id = 0}]\n", "m");
+    REQUIRE(machine.gpus.size() == 2);
+    CHECK(machine.gpus[1].index == 1);
+    CHECK(machine.cpu.allowed.count() == 4);
+    CHECK(machine.gpu_paths.empty());
+}
+
+TEST_CASE("text that cannot stand in TOML is written in a safe spelling") {
+    Machine machine;
+    machine.hostname = "a\"b\\c\x1b\xff";
+    const Machine back = machine_from_toml(machine_to_toml(machine), "m");
+    CHECK(back.hostname == "a\"b\\c\\x1b\\xff");
+}
+
+TEST_CASE("contradictions and mistakes are refused with their place") {
+    struct Row {
+        std::string name;
+        std::string text;
+        const char* where;
+        const char* what;
+        const char* hint;
+    };
+    const std::string two = "[[gpus]]\n[[gpus]]\n";
+    const Row rows[] = {
+        {"syntax", "x = \n", "m:1:5", "", ""},
+        {"schema", "schema = 'toporun.machine/9'\n", "m:1:10", "not a machine file", "machine/1"},
+        {"unknown key", "hostnam = 'x'\n", "m:1:1", "unknown key 'hostnam'", "'hostname'"},
+        {"unknown key of a GPU", "[[gpus]]\nnam = 'x'\n", "m:2:1", "unknown key 'nam'", "'name'"},
+        {"unknown key of a node", "[cpu]\nnuma_nodes = [{idd = 1}]\n", "m:2:16", "'idd'", "'id'"},
+        {"type", "[limits]\nshm_bytes = [1]\n", "m:2:13", "shm_bytes", ""},
+        {"negative", "[limits]\nnofile = -1\n", "m:2:10", "at least 0", ""},
+        {"quota", "[limits]\ncpu_quota = 0\n", "m:2:13", "more than 0", ""},
+        {"quota nan", "[limits]\ncpu_quota = nan\n", "m:2:13", "more than 0", ""},
+        {"pci", "[[gpus]]\npci = 'zz'\n", "m:2:7", "'zz' is not a PCI bus id", "0000:18:00.0"},
+        {"cpus", "[cpu]\nallowed = '3-1'\n", "m:2:11", "'3-1' is not a list", "0-7,64-71"},
+        {"cpus type", "[cpu]\nallowed = 3\n", "m:2:11", "must be a string", ""},
+        {"kind", "[[nics]]\nname = 'a'\nkind = 'ethernt'\n", "m:3:8", "not a kind", "'ethernet'"},
+        {"state", "[[nics]]\nname = 'a'\nstate = 'upp'\n", "m:3:9", "not a state", "'up'"},
+        {"nameless", "[[nics]]\nmtu = 1\n", "m:1:1", "'name' is missing", ""},
+        {"index twice", "[[gpus]]\nindex = 1\n[[gpus]]\nindex = 1\n", "m:4:9", "the index 1", ""},
+        {"bus id twice", "[[gpus]]\npci='1:0.0'\n[[gpus]]\npci='0000:01:00.0'\n", "m:4:5",
+         "bus id 0000:01:00.0", ""},
+        {"node twice", "[cpu]\nnuma_nodes=[{id=1},{id=1}]\n", "m:2:24", "the id 1", ""},
+        {"index huge", "[[gpus]]\nindex = 99999999999\n", "m:2:9", "must be between", ""},
+        {"path", "gpu_paths = [['LOC','NVX'],['NVX','LOC']]\n" + two, "m:1:13",
+         "'NVX' is not a path type", "'NVL'"},
+        {"rows", "gpu_paths = [['LOC']]\n" + two, "m:1:13", "has 1 rows, must have 2", ""},
+        {"columns", "gpu_paths = [['LOC'],['LOC']]\n" + two, "m:1:13", "row 0", ""},
+        {"asymmetric", "gpu_paths = [['LOC','SYS'],['PHB','LOC']]\n" + two, "m:1:13",
+         "not symmetric: PHB from GPU 1 to 0, SYS back", ""},
+        {"diagonal", "gpu_paths = [['PIX','SYS'],['SYS','LOC']]\n" + two, "m:1:13", "diagonal", ""},
+        {"links", "gpu_links = [[0,-4],[-4,0]]\n" + two, "m:1:13", "-4 is not a number", ""},
+        {"links diagonal", "gpu_links = [[1,4],[4,0]]\n" + two, "m:1:13", "diagonal", ""},
+        {"access", "peer_access = [['ok','okay'],['okay','ok']]\n" + two, "m:1:15", "'okay'",
+         "ok, refused"},
+        {"adapters", "gpu_nic_paths = [['PIX']]\n[[gpus]]\n", "m:1:17", "must have 0", ""},
+        {"gpus is no table", "gpus = 3\n", "m:1:8", "an array of tables", ""},
+        {"matrix of numbers", "gpu_paths = [[1]]\n[[gpus]]\n", "m:1:15", "strings", ""},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.name);
+        bool refused = false;
+        try {
+            machine_from_toml(row.text, "m");
+        } catch (const Error& error) {
+            refused = true;
+            CHECK(error.where() == row.where);
+            CHECK(std::string(error.what()).find(row.what) != std::string::npos);
+            CHECK(error.hint().find(row.hint) != std::string::npos);
+        }
+        CHECK(refused);
+    }
+}
+
+}  // namespace toporun::tests
