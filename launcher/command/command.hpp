@@ -33,7 +33,8 @@ struct Command {
     std::vector<std::size_t> program_at;
     /// The user's program or the Python interpreter whose NCCL is looked for; "" = unknown.
     std::string program;
-    std::string interpreter;  ///< torchrun: what it would start workers with; "" = unknown
+    /// torchrun: what it would start workers with; "" = unknown, or pyenv decides when it starts.
+    std::string interpreter;
     Rewrite rewrite = Rewrite::export_only;
     std::string export_only_reason;  ///< why there is no shim, one line
     /// torchrun: the user's word for the ranks per node when it is no number (gpu, auto, cpu); ""

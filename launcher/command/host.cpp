@@ -179,13 +179,14 @@ std::vector<std::string> SystemHost::names() const {
 std::string SystemHost::version_text(const std::string& path) const {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) return {};
-    const Descriptor reading(ends[0]);
+    Descriptor reading(ends[0]);
     Descriptor writing(ends[1]);
     const auto deadline = Clock::now() + kVersionLimit;
     const pid_t pid = start_version(path, writing.get());
     writing.reset();
     if (pid < 0) return {};
     std::string text = read_until(reading.get(), kVersionBytes, deadline);
+    reading.reset();  // whatever it still writes ends it
     end_helper(pid, deadline);
     return text;
 }

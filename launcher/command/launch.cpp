@@ -86,7 +86,7 @@ class Builder {
             add("TOPORUN_PYTHON_EXEC", users);
         }
         add("PYTHON_EXEC", installed.python);
-        add("TOPORUN_PYTHON", interpreter);
+        if (!interpreter.empty()) add("TOPORUN_PYTHON", interpreter);
         return true;
     }
 
@@ -120,7 +120,7 @@ Launch prepare_launch(const Command& command, const env::Plan& plan, const Insta
         if (missing.empty())
             builder.use_shim(installed, files, host);
         else
-            builder.note(fmt::format("the ranks are not placed: {}", missing));
+            builder.note(fmt::format("no shim in front of the ranks: {}", missing));
     }
     builder.add_markers(files);
     return builder.take();

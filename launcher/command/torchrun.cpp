@@ -110,10 +110,20 @@ Command read_counts(Command command, const Scan& scan, const Environment& enviro
     return command;
 }
 
-/// The Python that torchrun itself runs with, and so starts its workers with.
+/// pyenv's stand-in for a program: a shell script that becomes the chosen version's program.
+bool is_pyenv_script(const std::string& path, const Host& host) {
+    const std::string text = host.read_file(path, 4096).value_or("");
+    return text.starts_with("#!") && text.find("/pyenv\" exec \"$program\"") != std::string::npos;
+}
+
+/// The Python that torchrun itself runs with, and so starts its workers with. "" when it is not
+/// known, as behind another script: that one may enter a container, where the shim's path means
+/// nothing.
 std::string own_interpreter(const Command& command, std::size_t first, const Host& host) {
     const bool by_module = first > 1;
-    return by_module ? command.executable : script_python(command.executable, host);
+    if (!by_module) return script_python(command.executable, host);
+    const bool program = host.read_file(command.executable, 4).value_or("") == "\177ELF";
+    return program ? command.executable : "";
 }
 
 }  // namespace
@@ -141,7 +151,8 @@ Command recognise_torchrun(Command command, std::size_t first, const Environment
         return export_only(std::move(command),
                            "with --no-python torchrun does not ask for an interpreter");
     }
-    if (command.interpreter.empty())
+    // Behind pyenv the shim asks its parent, which is the interpreter by then.
+    if (command.interpreter.empty() && !is_pyenv_script(command.executable, host))
         return export_only(
             std::move(command),
             fmt::format("the Python interpreter of '{}' is not known", printable(command.argv[0])));

@@ -244,16 +244,35 @@ static int run_program(char** argv, const struct variables_list* variables) {
     return reason == ENOENT ? kNotFound : kNotExecutable;
 }
 
-/* The interpreter that the launcher would have used, else what PATH has. */
+static bool is_python(const char* path) {
+    const char* name = base_name(path);
+    return strcmp(name, kPythonName) != 0 &&
+           (strncmp(name, "python", 6) == 0 || strncmp(name, "pypy", 4) == 0);
+}
+
+/* The word that the parent was started with, when that is a Python: the launcher itself. */
+static const char* parent_interpreter(char* word, size_t size) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%ld/cmdline", (long)getppid());
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return NULL;
+    const ssize_t got = read(fd, word, size - 1);
+    close(fd);
+    word[got > 0 ? got : 0] = '\0';
+    return is_python(word) ? word : NULL;
+}
+
+/* The interpreter that the launcher would have used: recorded, else its own, else what PATH has. */
 static int run_interpreter(char** argv, const struct variables_list* variables) {
-    static char python3[] = "python3";
-    static char python[] = "python";
-    char* candidates[] = {getenv("TOPORUN_PYTHON"), python3, python};
+    char parent[4096];
+    const char* recorded = getenv("TOPORUN_PYTHON");
+    const char* candidates[] = {recorded, parent_interpreter(parent, sizeof parent), "python3",
+                                "python"};
     for (size_t i = 0; i < sizeof(candidates) / sizeof(candidates[0]); ++i) {
         if (candidates[i] == NULL || *candidates[i] == '\0') continue;
         if (strcmp(base_name(candidates[i]), kPythonName) == 0) continue;
-        argv[0] = candidates[i];
-        execute(argv[0], argv, variables);
+        argv[0] = strdup(candidates[i]);
+        if (argv[0] != NULL) execute(argv[0], argv, variables);
     }
     return run_program(argv, variables);
 }

@@ -134,7 +134,8 @@ TEST_CASE("the launcher keeps its own binding when toporun does not bind") {
 }
 
 TEST_CASE("a shim that is missing means variables only and one note") {
-    for (const std::string& line : {"mpirun -np 2 ./train", "torchrun t.py"}) {
+    for (const std::string& line :
+         std::vector<std::string>{"mpirun -np 2 ./train", "torchrun t.py"}) {
         CAPTURE(line);
         const Launch launch = prepare(line, {}, {});
         CHECK(launch.argv == split(line, ' '));

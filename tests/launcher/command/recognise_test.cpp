@@ -180,6 +180,23 @@ TEST_CASE("the interpreter of torchrun is found in each form of its first lines"
     CHECK(read("python -m torch.distributed.run t.py").interpreter == "/venv/bin/python");
 }
 
+TEST_CASE("behind pyenv the interpreter is found when it starts") {
+    const std::string stand_in =
+        "#!/usr/bin/env bash\nprogram=x\nexec \"/home/u/.pyenv/libexec/pyenv\" exec \"$program\" "
+        "\"$@\"\n";
+    FakeHost host;
+    host.programs["/venv/bin/torchrun"] = stand_in;
+    host.programs["/venv/bin/python"] = stand_in;
+    for (const std::string& line :
+         std::vector<std::string>{"torchrun t.py", "python -m torch.distributed.run t.py"}) {
+        CAPTURE(line);
+        CHECK(read(line, {}, host).rewrite == kEnv);
+        CHECK(read(line, {}, host).interpreter.empty());
+    }
+    host.programs["/venv/bin/python"] = "#!/bin/sh\nexec singularity exec i.sif python \"$@\"\n";
+    CHECK(read("python -m torch.distributed.run t.py", {}, host).rewrite == kNo);
+}
+
 TEST_CASE("a torchrun that is not installed is left to fail by itself") {
     FakeHost host;
     host.programs.erase("/venv/bin/torchrun");
