@@ -113,6 +113,21 @@ std::string numeric_address(const sockaddr* address) {
     return full.substr(0, full.find('%'));
 }
 
+std::vector<std::string> look_up_names() {
+    std::vector<std::string> names = {"localhost"};
+    std::array<char, HOST_NAME_MAX + 1> name{};
+    if (::gethostname(name.data(), name.size() - 1) == 0) names.emplace_back(name.data());
+    ifaddrs* first = nullptr;
+    if (::getifaddrs(&first) != 0) return names;
+    for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {
+        if (entry->ifa_addr == nullptr) continue;
+        if (std::string text = numeric_address(entry->ifa_addr); !text.empty())
+            names.push_back(std::move(text));
+    }
+    ::freeifaddrs(first);
+    return names;
+}
+
 }  // namespace
 
 SystemHost::SystemHost(const std::map<std::string, std::string>& environment) {
@@ -162,18 +177,8 @@ std::string SystemHost::real_path(const std::string& path) const {
 }
 
 std::vector<std::string> SystemHost::names() const {
-    std::vector<std::string> names = {"localhost"};
-    std::array<char, HOST_NAME_MAX + 1> name{};
-    if (::gethostname(name.data(), name.size() - 1) == 0) names.emplace_back(name.data());
-    ifaddrs* first = nullptr;
-    if (::getifaddrs(&first) != 0) return names;
-    for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {
-        if (entry->ifa_addr == nullptr) continue;
-        if (std::string text = numeric_address(entry->ifa_addr); !text.empty())
-            names.push_back(std::move(text));
-    }
-    ::freeifaddrs(first);
-    return names;
+    if (names_.empty()) names_ = look_up_names();
+    return names_;
 }
 
 std::string SystemHost::version_text(const std::string& path) const {

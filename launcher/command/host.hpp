@@ -43,6 +43,8 @@ class SystemHost final : public Host {
 
   private:
     std::vector<std::string> path_;  ///< the directories of PATH, "" = the working directory
+    mutable std::vector<std::string>
+        names_;  ///< looked up once: host files hold thousands of names
 };
 
 }  // namespace toporun::launcher
