@@ -150,22 +150,49 @@ std::string without_assigned_secrets(std::string_view word) {
 
 std::string masked_word(std::string_view word);
 
+struct Sentence {
+    std::vector<std::string> words;
+    std::string blanks;  ///< the one character behind each word but the last
+};
+
+/// `text` cut at its blanks, with `quotes` only at those outside of quotes.
+Sentence cut(std::string_view text, bool quotes) {
+    Sentence result{{std::string()}, ""};
+    char open = 0;
+    for (const char c : text) {
+        if (open == 0 && is_blank(c)) {
+            result.words.emplace_back();
+            result.blanks += c;
+            continue;
+        }
+        result.words.back() += c;
+        if (!quotes || (c != '\'' && c != '"')) continue;
+        if (open == 0) {
+            open = c;
+        } else if (open == c) {
+            open = 0;
+        }
+    }
+    return open == 0 ? result : cut(text, false);  // an apostrophe, not a quote
+}
+
+bool is_quoted(std::string_view word) {
+    return word.size() >= 2 && (word.front() == '\'' || word.front() == '"') &&
+           word.back() == word.front();
+}
+
 /// A word with blanks is a shell string or a list: its parts are masked as words.
 std::string masked_sentence(std::string_view text) {
-    std::vector<std::string> words;
-    std::string blanks;
-    for (std::size_t i = 0; i < text.size();) {
-        std::size_t end = i;
-        while (end < text.size() && !is_blank(text[end])) ++end;
-        words.emplace_back(text.substr(i, end - i));
-        if (end < text.size()) blanks += text[end];
-        i = end + 1;
+    Sentence sentence = cut(text, true);
+    if (sentence.words.size() == 1 && is_quoted(text)) {
+        return text.front() + masked_word(text.substr(1, text.size() - 2)) + text.back();
     }
-    words = masked_command(words);
+    if (sentence.words.size() == 1) sentence = cut(text, false);
+    const std::vector<std::string> words = masked_command(sentence.words);
     std::string out;
     for (std::size_t i = 0; i < words.size(); ++i) {
         out += words[i];
-        if (i < blanks.size()) out += blanks[i];
+        if (i < sentence.blanks.size()) out += sentence.blanks[i];
     }
     return out;
 }
@@ -183,6 +210,7 @@ std::string masked_word(std::string_view word) {
 }
 
 bool is_secret_option(std::string_view word) {
+    while (word.starts_with('\'') || word.starts_with('"')) word.remove_prefix(1);
     return word.starts_with('-') && word.find('=') == word.npos && is_secret_name(word);
 }
 

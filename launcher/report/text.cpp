@@ -39,7 +39,7 @@ std::string number(const std::optional<int>& value) {
 void add_run(const RunFacts& facts, Text& text) {
     text.heading("Run");
     text.line("command: " + shell_line(masked_command(facts.command)));
-    text.line(fmt::format("launcher: {}, {} nodes, {} ranks per node, rewrite {}",
+    text.line(fmt::format("launcher: {}, nodes: {}, ranks per node: {}, rewrite: {}",
                           facts.job.launcher, number(facts.job.nodes),
                           number(facts.job.ranks_per_node), facts.rewrite));
     text.detail("no rank shim", facts.rewrite_note);
@@ -58,9 +58,9 @@ void add_choices(const RunFacts& facts, Text& text) {
     text.heading("Choices");
     if (!facts.plan.profile.empty()) text.line("profile: " + facts.plan.profile);
     for (const env::Setting& setting : facts.plan.settings) {
-        text.line(fmt::format("{}={} ({})", setting.name,
-                              setting.value ? *setting.value : "left to NCCL",
-                              env::origin_text(setting)));
+        text.line(setting.value ? fmt::format("{}={} ({})", setting.name, *setting.value,
+                                              env::origin_text(setting))
+                                : setting.name + " left alone");
         text.detail("reason", setting.reason);
         text.detail("evidence", setting.evidence);
         text.detail("without it", setting.nccl_default);
@@ -140,8 +140,22 @@ void add_nccl(const RunFacts& facts, Text& text) {
     add_log_quality(log, text);
 }
 
+constexpr std::size_t kRows = 16;  // of a table; report.json has all
+
+void say_left_out(std::size_t rows, Text& text) {
+    if (rows > kRows) text.line(fmt::format("{} more in report.json", rows - kRows));
+}
+
+void add_rank_shares(const RunFacts& facts, Text& text) {
+    const auto& ranks = facts.measured.ranks;
+    for (std::size_t i = 0; i < std::min(kRows, ranks.size()); ++i) {
+        text.line(fmt::format("{}: {:.1f} % in flight over {}", rank_text(facts, ranks[i].key.rank),
+                              ranks[i].in_flight * 100, duration_text(ranks[i].window_seconds)));
+    }
+    say_left_out(ranks.size(), text);
+}
+
 void add_rows(const profiler::Measured& measured, Text& text) {
-    constexpr std::size_t kRows = 12;
     for (std::size_t i = 0; i < std::min(kRows, measured.rows.size()); ++i) {
         const profiler::OperationRow& row = measured.rows[i];
         const std::string size = row.size_class == 0 ? std::string("of unknown size")
@@ -151,6 +165,7 @@ void add_rows(const profiler::Measured& measured, Text& text) {
             line += fmt::format(", {:.3g} GB/s busbw", *row.busbw_gbytes_per_s);
         text.line(line);
     }
+    say_left_out(measured.rows.size(), text);
 }
 
 void add_communication(const RunFacts& facts, Text& text) {
@@ -161,10 +176,7 @@ void add_communication(const RunFacts& facts, Text& text) {
         return;
     }
     text.line(share_text(facts));
-    for (const profiler::RankInFlight& rank : measured.ranks) {
-        text.line(fmt::format("{}: {:.1f} % in flight over {}", rank_text(facts, rank.key.rank),
-                              rank.in_flight * 100, duration_text(rank.window_seconds)));
-    }
+    add_rank_shares(facts, text);
     if (const auto last = last_rank_text(facts)) text.line(*last);
     if (measured.warm_up_left_out) text.line("the first collectives are left out of the shares");
     if (measured.lost > 0) text.line(fmt::format("{} records were lost", measured.lost));
@@ -204,12 +216,14 @@ void add_findings(const RunFacts& facts, Text& text) {
 void add_ranks(const RunFacts& facts, Text& text) {
     if (facts.ranks.empty()) return;
     text.heading("Ranks");
-    for (const RankRecord& record : facts.ranks) {
+    for (std::size_t i = 0; i < std::min(kRows, facts.ranks.size()); ++i) {
+        const RankRecord& record = facts.ranks[i];
         text.line(fmt::format("rank {}, local rank {}, {} process {}, restart {}, CPUs {}: {}",
                               number(record.rank), number(record.local_rank), record.host,
                               record.pid, record.restart,
                               record.cpus.empty() ? "unknown" : record.cpus.text(), record.bind));
     }
+    say_left_out(facts.ranks.size(), text);
 }
 
 void add_list(std::string_view title, const std::vector<std::string>& lines, Text& text) {

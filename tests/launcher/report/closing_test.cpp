@@ -1,0 +1,190 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "facts.hpp"
+#include "launcher/report/judge.hpp"
+#include "launcher/report/report.hpp"
+
+using namespace toporun::launcher;
+using namespace toporun::tests;
+using Lines = std::vector<std::string>;
+
+namespace {
+
+bool has_start(const Lines& lines, const std::string& start) {
+    const auto starts = [&](const std::string& line) { return line.starts_with(start); };
+    return std::any_of(lines.begin(), lines.end(), starts);
+}
+
+}  // namespace
+
+TEST_CASE("a run above the limit is warned with the late rank and next steps") {
+    CHECK(
+        closing_lines(eight_gpu_run()) ==
+        Lines{
+            "ended with 0 after 12 min 03 s",
+            "warning: collectives in flight 34 % of the time (measured, limit 30 %): transfer 11 "
+            "%, waiting 23 %, exposed share unknown",
+            "rank 5 (node-a, GPU 5) arrives last in 91 % of collectives, the others wait 41 ms "
+            "each time",
+            "next: compare rank 5 (node-a, GPU 5) with the others: clocks, CPU binding, data "
+            "loading, work per step: 0 to 23 % less time (bounded)",
+            "next: overlap collectives with compute, reduce in bf16, or accumulate gradients over "
+            "more micro-batches: 0 to 11 % less time (bounded)",
+            "report: toporun/torchrun-4711.0/report.txt"});
+}
+
+TEST_CASE("a run below the limit has its figure and no warning") {
+    CHECK(
+        closing_lines(ring_run()) ==
+        Lines{"ended with 0 after 4.25 s",
+              "collectives in flight 9 % of the time (measured, limit 30 %): transfer 6 %, waiting "
+              "3 %",
+              "next: communication is not the limit here: look at compute and data loading",
+              "report: toporun/mpirun-20260301-120000-abcd/report.txt"});
+}
+
+TEST_CASE("a program without NCCL gets one line") {
+    CHECK(closing_lines(plain_run()) == Lines{"ended with 0 after 0.01 s; NCCL was not started"});
+}
+
+TEST_CASE("what was not watched is unknown and not absent") {
+    RunFacts facts = plain_run();
+    facts.plan.takes_log = facts.plan.measures = false;
+    facts.plan.log_reason = "NCCL_DEBUG is set by the user";
+    CHECK(
+        closing_lines(facts) ==
+        Lines{"ended with 0 after 0.01 s; what NCCL did is unknown: NCCL_DEBUG is set by the user",
+              "report: toporun/true-20260301-120000-abcd/report.txt"});
+    facts = ring_run();
+    facts.log = {};
+    facts.measured = {};
+    for (RankRecord& record : facts.ranks) record.log = "unwritable";
+    CHECK(nccl_use(facts) == NcclUse::unknown);
+    facts.ranks[0].log = "set";
+    CHECK(nccl_use(facts) == NcclUse::not_started);
+    facts.log.notes = {"cannot read /tmp/x: Permission denied"};
+    CHECK(nccl_use(facts) == NcclUse::unknown);
+}
+
+TEST_CASE("an unknown share is said with its reason and never as zero") {
+    struct Row {
+        const char* name;
+        bool measures;
+        std::string reason;
+        bool plugin_loaded;
+        std::string line;
+    };
+    const std::vector<Row> rows = {
+        {"switched off", false, "NCCL 2.31.0 is known to slow down with it", true,
+         "collectives in flight: unknown, NCCL 2.31.0 is known to slow down with it"},
+        {"no reason given", false, "", true, "collectives in flight: unknown, it was not measured"},
+        {"not loaded", true, "", false,
+         "collectives in flight: unknown, NCCL did not load the profiler plugin"},
+        {"nothing recorded", true, "", true,
+         "collectives in flight: unknown, the profiler plugin recorded no collective"},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.name);
+        RunFacts facts = ring_run();
+        facts.measured = {};
+        facts.plan.measures = row.measures;
+        facts.plan.measure_reason = row.reason;
+        if (!row.plugin_loaded) facts.log.plugins.clear();
+        const Lines lines = closing_lines(facts);
+        CHECK(lines[1] == row.line);
+        CHECK_FALSE(has_start(lines, "next: communication is not the limit"));
+        for (const std::string& line : lines) CHECK(line.find("0 %") == std::string::npos);
+    }
+}
+
+TEST_CASE("the share and the limit do not look equal when they are not") {
+    RunFacts facts = ring_run();
+    facts.measured.in_flight = 0.304;
+    CHECK(share_text(facts).starts_with("warning: collectives in flight 30.4 % of the time"));
+    facts.measured.in_flight = 0.30;
+    CHECK(share_text(facts).starts_with("collectives in flight 30 % of the time"));
+    facts.comm_limit = 0.05;
+    facts.measured.in_flight = 0.30;
+    CHECK(share_text(facts).starts_with("warning: collectives in flight 30 % of the time"));
+}
+
+TEST_CASE("labels are those of the figures") {
+    RunFacts facts = eight_gpu_run();
+    facts.measured.parts_label = toporun::profiler::Label::bounded;
+    CHECK(share_text(facts).find("waiting 23 % (bounded)") != std::string::npos);
+    facts.measured.label = toporun::profiler::Label::bounded;
+    CHECK(share_text(facts).find("(bounded, limit 30 %)") != std::string::npos);
+    facts.measured.transfer = facts.measured.waiting = std::nullopt;
+    CHECK(share_text(facts).find("transfer and waiting parts unknown") != std::string::npos);
+}
+
+TEST_CASE("the end is told as the command ended") {
+    RunFacts facts = plain_run();
+    facts.exit.status = 3;
+    facts.duration_s = 59.96;
+    CHECK(end_text(facts) == "ended with 3 after 1 min 00 s");
+    facts.exit = {143, 15};
+    facts.duration_s = 7449.0;
+    CHECK(end_text(facts) == "ended by SIGTERM after 2 h 04 min 09 s");
+    facts.exit = {128 + 63, 63};
+    facts.duration_s.reset();
+    CHECK(end_text(facts) == "ended by signal 63");
+    facts.exit = {};
+    CHECK(end_text(facts) == "ended with an unknown status");
+    CHECK(duration_text(12.34) == "12.3 s");
+    CHECK(duration_text(-1) == "an unknown time");
+    CHECK(duration_text(std::numeric_limits<double>::quiet_NaN()) == "an unknown time");
+}
+
+TEST_CASE("a late rank is named only when waiting for it costs time") {
+    RunFacts facts = eight_gpu_run();
+    facts.measured.last->share = 0.4;
+    CHECK_FALSE(last_rank_text(facts).has_value());
+    CHECK(has_start(next_steps(facts), "even out the work of the ranks"));
+    facts = eight_gpu_run();
+    facts.measured.waiting = 0.01;
+    CHECK_FALSE(last_rank_text(facts).has_value());
+    facts.measured.waiting.reset();
+    CHECK_FALSE(last_rank_text(facts).has_value());
+}
+
+TEST_CASE("small collectives get another step than large ones") {
+    RunFacts facts = eight_gpu_run();
+    facts.measured.transfer = 0.4;
+    facts.measured.rows[0].bytes = facts.measured.rows[0].count * 4096;
+    CHECK(next_steps(facts)[0].find("they are 4 KiB on average") != std::string::npos);
+    facts.measured.rows.clear();
+    facts.log.node_count = 2;
+    CHECK(next_steps(facts)[0].starts_with("shard within a node"));
+}
+
+TEST_CASE("a failed run points to the first warning of NCCL") {
+    RunFacts facts = ring_run();
+    facts.exit.status = 1;
+    facts.log.warnings = {{"connection refused", "socket.cc:9", "laptop", 4002, 2, 5}};
+    facts.log.warning_count = 7;
+    const Lines lines = closing_lines(facts);
+    CHECK(
+        has_start(lines, "NCCL warned on rank 2 (laptop, GPU 2): connection refused (7 warnings"));
+    CHECK(has_start(lines, "next: read NCCL's first warning, of rank 2 (laptop, GPU 2)"));
+}
+
+TEST_CASE("there are never more than ten lines and at most three steps") {
+    RunFacts facts = eight_gpu_run();
+    facts.log.versions = {"2.28.9", "2.19.3"};
+    for (LogTransport& row : facts.log.transports) {
+        row.transport = toporun::detect::nccl_log::Transport::shm;
+    }
+    facts.log.warnings = {{"w", "", "h", 1, std::nullopt, 1}};
+    for (int i = 0; i < 20; ++i) {
+        facts.plan.findings.push_back(
+            {"x", toporun::env::Severity::broken, "w", "e", "f", "fix", ""});
+    }
+    const Lines lines = closing_lines(facts);
+    CHECK(lines.size() == 10);
+    CHECK(lines.back() == "report: toporun/torchrun-4711.0/report.txt");
+    CHECK(next_steps(facts).size() == 3);
+}
