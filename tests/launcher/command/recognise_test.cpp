@@ -1,58 +1,9 @@
 #include "launcher/command/command.hpp"
 
-#include <doctest/doctest.h>
-
-#include <string>
-#include <vector>
-
-#include "base/text.hpp"
-#include "fake_host.hpp"
+#include "rows.hpp"
 
 using namespace toporun;
-using launcher::Command;
-using launcher::Environment;
-using launcher::Rewrite;
-using tests::FakeHost;
-
-namespace {
-
-constexpr Rewrite kEnv = Rewrite::environment;
-constexpr Rewrite kIn = Rewrite::inserted;
-constexpr Rewrite kNo = Rewrite::export_only;
-constexpr int kAny = -1;  ///< unknown
-
-struct Row {
-    std::string line;  ///< the command; words are parted by one blank
-    Rewrite rewrite;
-    std::vector<std::size_t> program;  ///< positions
-    int nodes = kAny;
-    int ranks = kAny;
-    bool binds = false;
-    Environment environment = {};
-};
-
-void check(const Row& row, const std::string& launcher, const FakeHost& host = {}) {
-    CAPTURE(row.line);
-    const std::vector<std::string> words = split(row.line, ' ');
-    const Command command = launcher::recognise(words, row.environment, host);
-    CHECK(command.argv == words);
-    CHECK(command.job.launcher == launcher);
-    CHECK(rewrite_text(command.rewrite) == rewrite_text(row.rewrite));
-    CHECK(command.program_at == row.program);
-    CHECK(command.job.nodes.value_or(kAny) == row.nodes);
-    CHECK(command.job.ranks_per_node.value_or(kAny) == row.ranks);
-    CHECK(command.job.user_binds == row.binds);
-    CHECK(command.job.shim == (row.rewrite != kNo));
-    CHECK(command.export_only_reason.empty() == (row.rewrite != kNo));
-    CHECK(command.export_only_reason.find('\n') == std::string::npos);
-}
-
-Command read(const std::string& line, const Environment& environment = {},
-             const FakeHost& host = {}) {
-    return launcher::recognise(split(line, ' '), environment, host);
-}
-
-}  // namespace
+using namespace toporun::tests;
 
 TEST_CASE("torchrun command lines are read as torchrun reads them") {
     const std::vector<Row> rows = {
@@ -272,8 +223,8 @@ TEST_CASE("Open MPI 4 command lines get the shim in front of each program") {
         {"mpirun -np 2 singularity exec i.sif ./train", kNo, {3}, 1, 2},
         {"mpirun -np 2 numactl -N 0 singularity exec i.sif ./train", kNo, {3}, 1, 2},
         {"mpirun -np 2 torchrun t.py", kNo, {3}, 1, 2},
-        {"mpirun -np 2 -wdir /data/work ./train", kNo, {5}, 1, 2},
-        {"mpirun -np 2 -wdir data/work ./train", kIn, {5}, 1, 2},
+        {"mpirun -np 2 -wdir /data/run ./train", kNo, {5}, 1, 2},
+        {"mpirun -np 2 -wdir data/run ./train", kIn, {5}, 1, 2},
         {"mpirun -np 2 ./train",
          kIn,
          {3},
@@ -436,152 +387,4 @@ TEST_CASE("the MPI family is asked for only when the file's name does not tell")
     CHECK(read("mpirun -n 2 ./train", {}, host).family == "openmpi4");
     CHECK(read("mpiexec.hydra -n 2 ./train", {}, host).family == "hydra");
     CHECK(host.version_calls == 0);
-}
-
-TEST_CASE("Hydra command lines are read but not rewritten") {
-    const std::vector<Row> rows = {
-        {"mpiexec.hydra -n 4 -genv A 1 -env B 2 ./train : -n 4 ./u", kNo, {9, 13}, kAny, 8},
-        {"mpiexec.hydra -n=4 ./train", kNo, {2}, kAny, 4},
-        {"mpiexec.hydra -genv A=1 B -n 4 ./train", kNo, {6}, kAny, 4},
-        {"mpiexec.hydra -ppn 2 -hosts a,b -n 4 ./train", kNo, {7}, 2, 2},
-        {"mpiexec.hydra -bind-to core -n 4 ./train", kNo, {5}, kAny, 4, true},
-        {"mpiexec.hydra -configfile f", kNo, {}},
-        {"mpiexec.hydra -f hosts -n 4 ./train", kNo, {5}},
-    };
-    for (const Row& row : rows) check(row, "hydra");
-}
-
-TEST_CASE("srun command lines are read but not rewritten") {
-    const Environment one_node = {
-        {"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "1"}, {"SLURM_JOB_NODELIST", "node-a"}};
-    const std::vector<Row> rows = {
-        {"srun -n 16 python train.py", kNo, {3}},
-        {"srun -n16 -N2 python train.py", kNo, {3}, 2, 8},
-        {"srun -N2 --ntasks-per-node=1 torchrun t.py", kNo, {3}, 2, 1},
-        {"srun -N 2-4 -n 8 ./train", kNo, {5}},
-        {"srun --multi-prog conf", kNo, {}},
-        {"srun --container-image=X --container-mounts=/a:/b python t.py", kNo, {3}},
-        {"srun --export=NONE ./train", kNo, {2}},
-        {"srun --bcast=/tmp/x ./train", kNo, {}},
-        {"srun -K1 --label --cpu-bind=none -c 8 bash -c x", kNo, {6}},
-        {"srun -K ./train", kNo, {2}},
-        {"srun -lu -n 2 ./train", kNo, {4}},
-        {"srun --cpu-bind=cores -n 2 ./train", kNo, {4}, kAny, kAny, true},
-        {"srun --pty bash", kNo, {}},
-        {"srun -l --mpi=pmix ./train", kNo, {3}},
-        {"srun --mpibind=on ./train", kNo, {2}},
-        {"srun --mpibind on ./train", kNo, {}},
-        {"srun --mpi pmix -n 2 ./train -N 4", kNo, {5}},
-        {"srun -n 4 ./train", kNo, {3}, 1, 4, false, one_node},
-        {"srun ./train",
-         kNo,
-         {1},
-         2,
-         4,
-         false,
-         {{"SLURM_JOB_ID", "7"}, {"SLURM_NNODES", "2"}, {"SLURM_NTASKS_PER_NODE", "4"}}},
-    };
-    for (const Row& row : rows) check(row, "srun");
-    CHECK(read("srun -n 4 ./train", one_node).job.same_host);
-    CHECK_FALSE(read("srun -n 4 -w node-b ./train", one_node).job.same_host);
-    CHECK_FALSE(read("srun -n 4 --container-image=x ./train", one_node).job.same_host);
-    CHECK_FALSE(read("srun -n 4 ./train").job.same_host);
-    CHECK(read("srun --export=NONE ./train").notes.size() == 1);
-    CHECK(read("srun --export=ALL,A=1 ./train").notes.empty());
-}
-
-TEST_CASE("everything else is a plain command that is only given variables") {
-    struct Case {
-        std::string line;
-        std::string program;
-        bool same_host;
-        bool note = false;
-    };
-    const std::vector<Case> cases = {
-        {"python train.py", "/venv/bin/python", true},
-        {"python -m pkg.train", "/venv/bin/python", true},
-        {"python -c import_torch.distributed.run", "/venv/bin/python", true},
-        {"python t.py -m torch.distributed.run", "/venv/bin/python", true},
-        {"./train", "./train", true},
-        {"./tool.py", "/usr/bin/python3", true},
-        {"./missing", "", true},
-        {"env A=1 ./train", "./train", true},
-        {"env -i -u B A=1 ./train", "./train", true},
-        {"numactl -C 0-3 -m 0 ./train", "./train", true},
-        {"numactl -C0-3 ./train", "./train", true},
-        {"taskset -c 0-3 ./train", "./train", true},
-        {"timeout -k 5 10 ./train", "./train", true},
-        {"nice -n 5 env A=1 ./train", "./train", true},
-        {"nsys profile -o out -t cuda ./train", "./train", true},
-        {"nsys stats report", "/usr/bin/nsys", true},
-        {"strace -f -o x -- ./train", "./train", true},
-        {"bash run.sh", "", false},
-        {"bash -c x", "", false},
-        {"ssh node-b ./train", "", false},
-        {"singularity exec --nv -B /a:/b i.sif python t.py", "", false},
-        {"docker run --rm -v /a:/b image python t.py", "", false},
-        {"env A=1 torchrun t.py", "/venv/bin/python", false, true},
-        {"numactl -N 0 mpirun -np 2 ./train", "/usr/bin/mpirun", false, true},
-        {"uv run torchrun t.py", "/venv/bin/python", false, true},
-        {"conda run -n e torchrun t.py", "/venv/bin/python", false, true},
-        {"singularity exec i.sif torchrun t.py", "", false, true},
-        {"perf record torchrun t.py", "/venv/bin/python", false, true},
-        {"accelerate launch t.py", "", false},
-        {"deepspeed --num_gpus 8 t.py", "", false},
-        {"python -m accelerate.commands.launch t.py", "", false},
-        {"env", "", true},
-        {"env A=1", "", true},
-        {"numactl", "", true},
-    };
-    for (const Case& c : cases) {
-        CAPTURE(c.line);
-        const Command command = read(c.line);
-        CHECK(command.job.launcher == "plain");
-        CHECK(command.rewrite == kNo);
-        CHECK(command.program == c.program);
-        CHECK(command.job.same_host == c.same_host);
-        CHECK(command.notes.size() == (c.note ? 1 : 0));
-        CHECK_FALSE(command.export_only_reason.empty());
-    }
-}
-
-TEST_CASE("odd words neither crash nor reach a message as they are") {
-    const std::vector<std::vector<std::string>> odd = {
-        {},
-        {""},
-        {"", ""},
-        {"-"},
-        {"--"},
-        {"/"},
-        {"mpirun", ""},
-        {"mpirun", ":", ":"},
-        {"mpirun", "-np", "2", ""},
-        {"mpirun", "-np", "2", "\x1b[31m\xff"},
-        {"mpirun", "-np", "2", "-H", "\x1b[31m\n", "./train"},
-        {"mpirun", "-H", ",,:,", "./train"},
-        {"mpirun", "-\xff\n", "./train"},
-        {"torchrun", "--\x1b[31m=\n"},
-        {"torchrun", "-"},
-        {"torchrun", "--rdzv-endpoint", "[", "t.py"},
-        {"srun", "--export=\x1b[31m\n", "./train"},
-        {"python", "-m"},
-        {"python", "-"},
-        {"env", "\x1b[31m=", "torchrun"},
-        std::vector<std::string>(10'000, "-x"),
-        std::vector<std::string>(10'000, "env"),
-    };
-    for (const std::vector<std::string>& argv : odd) {
-        const Command command = launcher::recognise(argv, {}, FakeHost());
-        CHECK(command.argv == argv);
-        CHECK(printable(command.export_only_reason) == command.export_only_reason);
-        for (const std::string& note : command.notes) CHECK(printable(note) == note);
-        for (const std::size_t at : command.program_at) CHECK(at < argv.size());
-    }
-}
-
-TEST_CASE("a shim can be withdrawn from a command") {
-    const Command command = launcher::without_shim(read("mpirun -np 2 ./train"), "no shim here");
-    CHECK(command.rewrite == kNo);
-    CHECK_FALSE(command.job.shim);
-    CHECK(command.export_only_reason == "no shim here");
 }

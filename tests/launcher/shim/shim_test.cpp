@@ -1,9 +1,9 @@
 // toporun-shim itself, started as a launcher starts it.
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <optional>
 
@@ -445,58 +445,6 @@ TEST_CASE("records of ranks that start together stay whole") {
         CHECK(records[static_cast<std::size_t>(rank)].rank == rank);
 }
 
-TEST_CASE("as an interpreter it becomes the one that is recorded") {
-    const TemporaryDirectory directory;
-    const std::string python =
-        directory.write("python", "#!/bin/sh\necho \"$0|$*\"\nenv\n").string();
-    ::chmod(python.c_str(), 0755);
-    Variables variables = torchrun(0, 1);
-    variables["PYTHON_EXEC"] = binary("toporun-python");
-    variables["TOPORUN_PYTHON"] = python;
-    const Start start = {.argv = {binary("toporun-python"), "-u", "train.py", "--x"},
-                         .variables = variables};
-    const Result result = run(start);
-    CHECK(result.out.starts_with(python + "|-u train.py --x\n"));
-    CHECK(env_line(result, "PYTHON_EXEC") == "(unset)");
-    CHECK(env_line(result, "TOPORUN_PYTHON") == "(unset)");
-}
-
-TEST_CASE("as an interpreter it becomes the one that its parent runs with") {
-    const TemporaryDirectory directory;
-    const std::string python =
-        directory.write("bin/python3.11", "#!/bin/sh\necho parent $*\n").string();
-    ::chmod(python.c_str(), 0755);
-    const std::string command = binary("toporun-python") + " -u t.py; exit $?";
-    const auto start = [&](const std::string& name) {
-        return run(
-            {.argv = {name, "-c", command}, .variables = {{"PATH", kPath}}, .path = "/bin/sh"});
-    };
-    CHECK(start(python).out == "parent -u t.py\n");
-    CHECK(start("sh").out.find("parent") == std::string::npos);
-}
-
-TEST_CASE("as an interpreter it falls back to what PATH has") {
-    const TemporaryDirectory directory;
-    const std::string search = directory.path().string();
-    Variables variables = {{"PATH", search}};
-    const Start start = {.argv = {binary("toporun-python"), "-u", "t.py"}, .variables = variables};
-    const Result none = run(start);
-    CHECK(none.status == 127);
-    CHECK(none.error == "toporun-shim: error: cannot run 'python': not found\n");
-    for (const char* name : {"python", "python3"}) {
-        const std::string file =
-            directory.write(name, std::string("#!/bin/sh\necho ") + name + " $*\n").string();
-        ::chmod(file.c_str(), 0755);
-        for (const std::string& recorded :
-             {std::string(), std::string("/no/such/python"), binary("toporun-python"), search}) {
-            CAPTURE(recorded);
-            Start again = start;
-            again.variables["TOPORUN_PYTHON"] = recorded;
-            CHECK(run(again).out == std::string(name) + " -u t.py\n");
-        }
-    }
-}
-
 TEST_CASE("an environment that is full still starts the program") {
     const Node node("set NCCL_LONG " + std::string(100'000, 'x') + "\n");
     Variables variables = node.with(open_mpi(0, 1));
@@ -507,23 +455,28 @@ TEST_CASE("an environment that is full still starts the program") {
     CHECK(result.status == 0);
 }
 
-TEST_CASE("a start with the shim costs less than two milliseconds more") {
+TEST_CASE("a start with the shim costs less than two milliseconds of CPU more") {
     const Node node("local_size 1\ncpus 0 0-8191\nset A b\n");
     const Variables variables = node.with(open_mpi(0, 1));
-    const auto measure = [](const Start& start) {
-        std::vector<double> times;
-        for (int i = 0; i < 31; ++i) {
-            const auto begin = std::chrono::steady_clock::now();
-            run(start);
-            times.push_back(
-                std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
-                    .count());
-        }
-        std::sort(times.begin(), times.end());
-        return times[0];  // the least disturbed run: other work only adds
+    const auto children_ms = [] {
+        struct rusage usage = {};
+        getrusage(RUSAGE_CHILDREN, &usage);
+        const auto ms = [](const timeval& t) {
+            return 1e3 * static_cast<double>(t.tv_sec) + 1e-3 * static_cast<double>(t.tv_usec);
+        };
+        return ms(usage.ru_utime) + ms(usage.ru_stime);
     };
-    const double bare = measure({.argv = {"true"}, .variables = variables});
-    const double with_shim = measure(shim({"true"}, variables));
+    const auto least_ms = [&](const Start& start) {
+        double least = 1e9;  // other work on the machine only adds
+        for (int i = 0; i < 31; ++i) {
+            const double before = children_ms();
+            run(start);
+            least = std::min(least, children_ms() - before);
+        }
+        return least;
+    };
+    const double bare = least_ms({.argv = {"true"}, .variables = variables});
+    const double with_shim = least_ms(shim({"true"}, variables));
     MESSAGE("bare " << bare << " ms, with the shim " << with_shim << " ms");
     CHECK(with_shim - bare < 2.0);
 }
