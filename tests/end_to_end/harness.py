@@ -121,11 +121,6 @@ class Result:
         lines = self.stderr.decode(errors="replace").splitlines()
         return [line for line in lines if line.startswith(prefix)]
 
-    def foreign_stderr(self):
-        """Standard error without toporun's lines (and their indented hints)."""
-        lines = self.stderr.splitlines(keepends=True)
-        return b"".join(line for line in lines if not line.startswith((b"toporun: ", b"  hint: ")))
-
     def __str__(self):
         return f"status {self.returncode}\nstdout: {self.stdout!r}\nstderr: {self.stderr!r}"
 
@@ -144,7 +139,7 @@ class Running:
             options.setdefault("env", case.environment)
             options.setdefault("stdout", streams[0])
             options.setdefault("stderr", streams[1])
-            options.setdefault("start_new_session", True)
+            options.setdefault("process_group", 0)
             self.process = subprocess.Popen(argv, **options)
         self.pid = self.process.pid
 
@@ -299,8 +294,8 @@ class Case(unittest.TestCase):
         return self.start(argv, **options).finish()
 
     def compare(self, argv, **options):
-        """Runs the command bare and behind toporun: status and standard output must be equal, and
-        toporun's own lines the only addition to standard error. Returns both results."""
+        """Runs the command bare and behind toporun: status and standard output must be equal. Returns
+        both results."""
         bare, wrapped = (self.run_command([*prefix, *argv], **options) for prefix in PREFIXES)
         self.assertEqual(bare.returncode, wrapped.returncode, f"bare {bare}\nwrapped {wrapped}")
         self.assertEqual(bare.stdout, wrapped.stdout)

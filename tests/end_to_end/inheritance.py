@@ -69,39 +69,41 @@ class Environment(Case):
         return added
 
     def test_a_plain_command(self):
-        bare, wrapped = self.environments(["env", "-0"])
+        bare, wrapped = self.environments(["printenv", "-0"])
         self.assert_only_documented_additions(bare, wrapped)
 
     def test_odd_values_pass_unchanged(self):
-        bare, wrapped = self.environments(["env", "-0"], EMPTY="", LINES_="a\nb", BYTES=b"\xff\x1b", A_="=")
+        bare, wrapped = self.environments(["printenv", "-0"], EMPTY="", LINES_="a\nb", BYTES=b"\xff\x1b", A_="=")
         self.assertEqual(bare["BYTES"], b"\xff\x1b")
         self.assert_only_documented_additions(bare, wrapped)
 
     def test_values_that_the_user_set_stay(self):
         user = {"NCCL_P2P_LEVEL": "NV", "NCCL_SOCKET_IFNAME": "", "NCCL_DEBUG": "WARN", "OMP_NUM_THREADS": "3",
                 "NCCL_PROFILER_PLUGIN": "mine", "PYTHON_EXEC": "/usr/bin/python3"}
-        bare, wrapped = self.environments(["env", "-0"], **user)
+        bare, wrapped = self.environments(["printenv", "-0"], **user)
         self.assert_only_documented_additions(bare, wrapped)
         for name, value in user.items():
             self.assertEqual(wrapped[name], value.encode())
 
     def test_ranks_of_mpirun(self):
-        bare, wrapped = self.environments(["mpirun", "--oversubscribe", "-np", "1", "env", "-0"])
+        bare, wrapped = self.environments(["mpirun", "--oversubscribe", "-np", "1", "printenv", "-0"])
         self.assert_only_documented_additions(bare, wrapped)
 
     def test_leave_keeps_a_variable_out(self):
-        _, plain = self.environments(["mpirun", "--oversubscribe", "-np", "1", "env", "-0"])
+        _, plain = self.environments(["mpirun", "--oversubscribe", "-np", "1", "printenv", "-0"])
         self.assertIn("OMP_NUM_THREADS", set(plain))
         done = self.run_command([TOPORUN, "--leave", "OMP_NUM_THREADS", "mpirun", "--oversubscribe", "-np", "1",
                                  "env"])
         self.assertNotIn(b"OMP_NUM_THREADS", done.stdout)
 
     def test_the_users_configuration_file_wins(self):
-        with open(os.path.join(self.environment["HOME"], ".nccl.conf"), "w", encoding="ascii") as file:
-            file.write("NCCL_DEBUG=WARN\n")
-        _, wrapped = self.environments(["env", "-0"])
+        """NCCL lets the environment win over its files: what a file sets must not be exported."""
+        file = os.path.join(self.directory, "nccl.conf")
+        with open(file, "w", encoding="ascii") as text:
+            text.write("NCCL_DEBUG=WARN\n")
+        _, wrapped = self.environments(["printenv", "-0"], NCCL_CONF_FILE=file)
         for name in ("NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"):
-            self.assertNotIn(name, wrapped)
+            self.assertNotIn(name, set(wrapped))
 
 
 class ProcessState(Case):
@@ -184,7 +186,7 @@ class Descriptors(Case):
         def run(prefix):
             open_files = [os.open("/dev/null", os.O_RDONLY) for _ in range(50)]
             try:
-                return self.run_command([*prefix, "sh", "-c", "ls /proc/$$/fd | wc -l"],
+                return self.run_command([*prefix, "sh", "-c", "set -- /proc/$$/fd/*; echo $#"],
                                         pass_fds=open_files).stdout
             finally:
                 for descriptor in open_files:
