@@ -14,13 +14,15 @@ using detect::machine_to_toml;
 }  // namespace
 
 TEST_CASE("a machine file reads back as the machine that was written") {
-    for (const auto& [name, machine] : sample_machines()) {
+    for (const auto& sample : sample_machines()) {
+        const std::string& name = sample.first;
+        const Machine& machine = sample.second;
         CAPTURE(name);
         const std::string text = machine_to_toml(machine);
         const Machine back = machine_from_toml(text, "m.toml");
         CHECK(back == machine);
         CHECK(machine_to_toml(back) == text);
-        check_golden(text, std::string("detect/") + name + ".toml");
+        check_golden(text, "detect/" + name + ".toml");
     }
 }
 

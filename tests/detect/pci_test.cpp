@@ -131,8 +131,12 @@ TEST_CASE("paths without a switch follow the NUMA node, and unknown nodes are on
 }
 
 TEST_CASE("two levels of a Broadcom switch count as one") {
-    for (const auto& [upper, expected] : {std::pair("0x0072", X), std::pair("0x100b", B)}) {
-        CAPTURE(upper);
+    struct Row {
+        std::string upper;
+        PathType expected;
+    };
+    for (const Row& row : {Row{"0x0072", X}, Row{"0x100b", B}}) {
+        CAPTURE(row.upper);
         const Tree tree;
         const auto top = add_switch(tree, "pci0000:00", "0000:00:01.0", "0000:01:00.0");
         const auto ids = [&](const std::string& path, const std::string& subsystem) {
@@ -141,7 +145,7 @@ TEST_CASE("two levels of a Broadcom switch count as one") {
             tree.write("/sys/devices/" + path + "/subsystem_vendor", "0x1000\n");
             tree.write("/sys/devices/" + path + "/subsystem_device", subsystem + "\n");
         };
-        ids(top, upper);
+        ids(top, row.upper);
         for (const std::string n : {"1", "2"}) {
             const auto port = add_port(tree, top, "0000:02:0" + n + ".0");
             const auto low = add_port(tree, port, "0000:1" + n + ":00.0");
@@ -150,7 +154,7 @@ TEST_CASE("two levels of a Broadcom switch count as one") {
         }
         const Machine machine = detect_tree(tree);
         REQUIRE(machine.gpu_paths.size() == 2);
-        CHECK(machine.gpu_paths[0][1] == expected);
+        CHECK(machine.gpu_paths[0][1] == row.expected);
     }
 }
 
