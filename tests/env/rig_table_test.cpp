@@ -131,12 +131,12 @@ TEST_CASE("the transports under each level are those that NCCL 2.28.9 connected 
         const std::vector<std::pair<std::string, int>> levels = {
             {"LOC", row.loc}, {"NVL", row.nvl}, {"PIX", row.pix},
             {"PXB", row.pxb}, {"PHB", row.phb}, {"SYS", row.sys}};
-        for (const auto& [level, p2p] : levels) {
+        for (const auto& given : levels) {
             CAPTURE(row.topology.name);
-            CAPTURE(level);
+            CAPTURE(given.first);
             const auto made = plan(machine_of(row.topology), job(row.topology.gpus),
-                                   user({{"NCCL_P2P_LEVEL", level}}));
-            CHECK(on_p2p(made, false) == p2p);
+                                   user({{"NCCL_P2P_LEVEL", given.first}}));
+            CHECK(on_p2p(made, false) == given.second);
             CHECK(on_p2p(made, true) == row.by_default);
         }
     }
