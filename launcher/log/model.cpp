@@ -42,8 +42,26 @@ void LogModel::add(const Line& line) {
     if (!line.from_nccl()) return;
     ++summary_.lines;
     if (line.torn) ++summary_.torn;
-    add_distinct(summary_.nodes, line.record.host, kHosts);
+    add_host(line.record.host);
     std::visit([&](const auto& event) { add(line.record, event); }, line.event);
+}
+
+void LogModel::add_host(const std::string& name) {
+    const std::string host = kept(name);
+    if (host.empty() || (host_lines_.size() >= kHosts && !host_lines_.contains(host))) return;
+    if (host_lines_[host]++ == 0) summary_.nodes.push_back(host);
+}
+
+/// A record that starts inside another one may have the other's last characters before its host:
+/// `sumnode-a` beside hundreds of lines of `node-a`.
+bool LogModel::is_glued_host(const std::string& host) const {
+    constexpr std::uint64_t kTimesMore = 10;
+    const std::uint64_t lines = host_lines_.at(host);
+    const auto holds = [&](const auto& other) {
+        return other.first != host && host.ends_with(other.first) &&
+               other.second >= kTimesMore * lines;
+    };
+    return std::any_of(host_lines_.begin(), host_lines_.end(), holds);
 }
 
 void LogModel::add_note(const std::string& note) {
@@ -159,6 +177,11 @@ void LogModel::add(const Record& record, const Warning& warning) {
 LogSummary LogModel::summary() const {
     LogSummary result = summary_;
     const World world(members_);
+    const auto glued = [&](const std::string& host) { return is_glued_host(host); };
+    for (const std::string& host : summary_.nodes) {
+        if (glued(host)) result.torn += host_lines_.at(host);
+    }
+    std::erase_if(result.nodes, glued);
     result.rank_count = world.size();
     result.ranks = world.ranks();
     for (LogWarning& warning : result.warnings) {

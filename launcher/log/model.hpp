@@ -118,15 +118,18 @@ class LogModel {
     void add(const detect::nccl_log::Record& record, const detect::nccl_log::Variable& variable);
     void add(const detect::nccl_log::Record& record, const detect::nccl_log::Warning& warning);
     void add(const detect::nccl_log::Record& record, const detect::nccl_log::Unknown& unknown);
+    void add_host(const std::string& name);
+    bool is_glued_host(const std::string& host) const;
     std::string group_of(const detect::nccl_log::Record& record,
                          const detect::nccl_log::Init& init) const;
 
     LogSummary summary_;           ///< ranks and transports are filled in by summary()
     std::vector<Member> members_;  ///< in order of appearance
-    std::map<std::string, std::size_t> member_at_;  ///< position by process and communicator
-    std::map<std::string, std::string> groups_;     ///< group by process and pointer
-    std::map<Pair, bool> pairs_;                    ///< value: GPUDirect RDMA was seen
-    int shape_ranks_ = 0;                           ///< of the largest communicator shape so far
+    std::map<std::string, std::size_t> member_at_;     ///< position by process and communicator
+    std::map<std::string, std::string> groups_;        ///< group by process and pointer
+    std::map<Pair, bool> pairs_;                       ///< value: GPUDirect RDMA was seen
+    std::map<std::string, std::uint64_t> host_lines_;  ///< lines of each host in summary_.nodes
+    int shape_ranks_ = 0;                              ///< of the largest communicator shape so far
 };
 
 }  // namespace toporun::launcher

@@ -219,3 +219,14 @@ TEST_CASE("endless distinct names do not fill the memory") {
     CHECK(summary.variables.size() == 256);
     CHECK(summary.notes.size() == 64);
 }
+
+TEST_CASE("a host with the rest of another line before it is no node") {
+    std::vector<std::string> lines;
+    for (int i = 0; i < 30; ++i) lines.push_back(of("node-a", 0, "x"));
+    for (int i = 0; i < 30; ++i) lines.push_back(of("big-node-a", 0, "x"));
+    lines.push_back(of("sumnode-a", 0, "x"));
+    lines.push_back(of("node-b", 0, "x"));
+    const LogSummary summary = summary_of(lines);
+    CHECK(summary.nodes == std::vector<std::string>{"node-a", "big-node-a", "node-b"});
+    CHECK(summary.torn == 1);
+}
