@@ -34,8 +34,10 @@ apt() {
         as_root=(sudo)
     fi
     # Standard input stays away from maintainer scripts; sudo asks on the terminal itself.
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-        apt-get -qq -o DPkg::Lock::Timeout=300 "$@" </dev/null >&2
+    local output
+    output=$("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+        apt-get -q -o DPkg::Lock::Timeout=300 -y "$@" </dev/null 2>&1) ||
+        { printf '%s\n' "$output" | tail -n 20 >&2; return 1; }
 }
 
 # install_packages NAME...: installs what is missing. Returns 1 when something cannot be got, with
@@ -46,7 +48,7 @@ install_packages() {
     not_installed=("${missing[@]}")
     [ ${#missing[@]} -gt 0 ] || return 0
     if command -v apt-get >/dev/null; then
-        say "installing ${missing[*]}"
+        say "installing ${missing[*]} (may take minutes)"
         if [ -z "$apt_lists_are_fresh" ]; then
             apt update || say "warning: apt-get update failed, using the package lists at hand"
             apt_lists_are_fresh=yes
