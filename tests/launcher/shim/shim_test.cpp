@@ -1,6 +1,5 @@
 // toporun-shim itself, started as a launcher starts it.
 #include <doctest/doctest.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -453,30 +452,4 @@ TEST_CASE("an environment that is full still starts the program") {
     for (int i = 0; i < 24; ++i) variables["FILL" + std::to_string(i)] = std::string(85'000, 'y');
     const Result result = run(shim({"true"}, variables));
     CHECK(result.status == 0);
-}
-
-TEST_CASE("a start with the shim costs less than two milliseconds of CPU more") {
-    const Node node("local_size 1\ncpus 0 0-8191\nset A b\n");
-    const Variables variables = node.with(open_mpi(0, 1));
-    const auto children_ms = [] {
-        struct rusage usage = {};
-        getrusage(RUSAGE_CHILDREN, &usage);
-        const auto ms = [](const timeval& t) {
-            return 1e3 * static_cast<double>(t.tv_sec) + 1e-3 * static_cast<double>(t.tv_usec);
-        };
-        return ms(usage.ru_utime) + ms(usage.ru_stime);
-    };
-    const auto least_ms = [&](const Start& start) {
-        double least = 1e9;  // other work on the machine only adds
-        for (int i = 0; i < 31; ++i) {
-            const double before = children_ms();
-            run(start);
-            least = std::min(least, children_ms() - before);
-        }
-        return least;
-    };
-    const double bare = least_ms({.argv = {"true"}, .variables = variables});
-    const double with_shim = least_ms(shim({"true"}, variables));
-    MESSAGE("bare " << bare << " ms, with the shim " << with_shim << " ms");
-    CHECK(with_shim - bare < 2.0);
 }
