@@ -33,9 +33,9 @@ constexpr char kHelp[] =
     "NCCL's variables are read, NCCL's log lines are written, NCCL_PROFILER_PLUGIN is loaded and "
     "called.\n"
     "\n"
-    "  --steps N        steps of the loop, 1 to 1000000 (80)\n"
-    "  --elements N     floats in the buffer, 1 to 268435456 (1048576)\n"
-    "  --compute-us U   CPU time of each step's arithmetic in microseconds, 0 to 10000000 (1500)\n"
+    "  --steps N        steps of the loop, 1 to 1000000 (300)\n"
+    "  --elements N     floats in the buffer, 1 to 268435456 (131072)\n"
+    "  --compute-us U   CPU time of each step's arithmetic in microseconds, 0 to 10000000 (400)\n"
     "  --help           this text\n"
     "\n"
     "The last lines say which share of the time was spent in the all-reduce, by the program's own "
@@ -46,9 +46,9 @@ constexpr int kChannels = 2;  // halves of the buffer, each its own ring
 constexpr int kTag = 1;
 
 struct Options {
-    long long steps = 80;
-    long long elements = 1 << 20;
-    long long compute_us = 1500;
+    long long steps = 300;
+    long long elements = 1 << 17;
+    long long compute_us = 400;
     bool help = false;
     std::string fault;  ///< what is wrong with the command line, "" when nothing is
 };

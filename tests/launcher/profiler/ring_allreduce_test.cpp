@@ -301,7 +301,7 @@ TEST_CASE("The measured share agrees with the program's own count within two poi
         const char* options;
         bool above_limit;
     } rows[] = {{"little compute", "", true},
-                {"much compute", "--compute-us 20000 --steps 60 --elements 262144", false}};
+                {"much compute", "--compute-us 8000 --steps 200 --elements 65536", false}};
     const char* wanted = std::getenv("TOPORUN_SHARE_RUNS");
     const int runs = wanted != nullptr ? std::max(1, std::atoi(wanted)) : 1;
     for (const auto& row : rows) {
