@@ -8,13 +8,13 @@
 
 namespace toporun {
 
-/// The candidate closest to `word` by Levenshtein distance, if that is at most a third of the length
-/// of `word` (at least one edit); nothing otherwise. Ties: the first candidate.
+/// The candidate closest to `word` by Levenshtein distance, if that is at most a third of the
+/// length of `word` (at least one edit); nothing otherwise. Ties: the first candidate.
 std::optional<std::string> closest_word(std::string_view word,
                                         std::span<const std::string> candidates);
 
-/// `text` with every byte that a terminal could act on (control characters, escape sequences, invalid
-/// UTF-8, C1 controls) replaced by `\xNN`. Tabs and newlines too: the result is one line.
+/// `text` with every byte that a terminal could act on (control characters, escape sequences,
+/// invalid UTF-8, C1 controls) replaced by `\xNN`. Tabs and newlines too: the result is one line.
 std::string printable(std::string_view text);
 
 /// `words` quoted for POSIX sh and joined by blanks, so that the line can be pasted into a shell.

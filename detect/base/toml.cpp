@@ -26,13 +26,27 @@ struct TomlTable::State {
                                  std::string_view expected) const {
         std::string found = fmt::format("{}", static_cast<int>(node.type()));
         switch (node.type()) {
-            case toml::node_type::table: found = "a table"; break;
-            case toml::node_type::array: found = "an array of another kind"; break;
-            case toml::node_type::string: found = "a string"; break;
-            case toml::node_type::integer: found = "an integer"; break;
-            case toml::node_type::floating_point: found = "a float"; break;
-            case toml::node_type::boolean: found = "a boolean"; break;
-            default: found = "a date or time"; break;
+            case toml::node_type::table:
+                found = "a table";
+                break;
+            case toml::node_type::array:
+                found = "an array of another kind";
+                break;
+            case toml::node_type::string:
+                found = "a string";
+                break;
+            case toml::node_type::integer:
+                found = "an integer";
+                break;
+            case toml::node_type::floating_point:
+                found = "a float";
+                break;
+            case toml::node_type::boolean:
+                found = "a boolean";
+                break;
+            default:
+                found = "a date or time";
+                break;
         }
         throw Error(fmt::format("'{}' must be {}, found {}", printable(key), expected, found),
                     place(node.source()));
@@ -172,7 +186,9 @@ std::vector<std::string> TomlTable::keys() const {
     return names;
 }
 
-std::string TomlTable::where() const { return state_->place(state_->table->source()); }
+std::string TomlTable::where() const {
+    return state_->place(state_->table->source());
+}
 
 std::string TomlTable::where(const std::string& key) const {
     const toml::node* node = state_->table->get(key);

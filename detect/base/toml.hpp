@@ -34,9 +34,9 @@ class TomlTable {
     /// As `string`, but Error when the key is absent.
     std::string required_string(const std::string& key);
 
-    std::vector<std::string> keys() const;             ///< in the file's order
-    std::string where() const;                         ///< name:line:column of the table
-    std::string where(const std::string& key) const;   ///< ... of the key, else of the table
+    std::vector<std::string> keys() const;            ///< in the file's order
+    std::string where() const;                        ///< name:line:column of the table
+    std::string where(const std::string& key) const;  ///< ... of the key, else of the table
     [[noreturn]] void fail(const std::string& key, const std::string& what,
                            const std::string& hint = {}) const;
 

@@ -22,7 +22,8 @@ inline std::string read_file(const std::filesystem::path& path) {
 class TemporaryDirectory {
   public:
     TemporaryDirectory() {
-        std::string name = (std::filesystem::temp_directory_path() / "toporun-test-XXXXXX").string();
+        std::string name =
+            (std::filesystem::temp_directory_path() / "toporun-test-XXXXXX").string();
         if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed: " + name);
         path_ = name;
     }
@@ -35,7 +36,8 @@ class TemporaryDirectory {
 
     const std::filesystem::path& path() const { return path_; }
     /// Writes `text` to `relative`, making its directories. Returns the full path.
-    std::filesystem::path write(const std::filesystem::path& relative, const std::string& text) const {
+    std::filesystem::path write(const std::filesystem::path& relative,
+                                const std::string& text) const {
         const std::filesystem::path file = path_ / relative;
         std::filesystem::create_directories(file.parent_path());
         std::ofstream(file, std::ios::binary) << text;
