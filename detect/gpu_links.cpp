@@ -51,22 +51,27 @@ std::vector<std::vector<int>> pair_links(const NvLinks& links) {
     return pairs;
 }
 
-std::vector<std::vector<PathType>> gpu_path_matrix(const std::vector<std::vector<PathType>>& pcie,
+std::vector<std::vector<PathType>> gpu_path_matrix(const PciePaths& pcie,
                                                    const std::vector<std::vector<int>>& links) {
-    std::vector<std::vector<PathType>> paths = pcie;
+    const std::size_t count = pcie.size();
+    std::vector<std::vector<PathType>> paths(count, std::vector(count, PathType::LOC));
     const auto linked = [&](std::size_t a, std::size_t b) {
         return a < links.size() && b < links.size() && links[a][b] > 0;
     };
-    for (std::size_t a = 0; a < paths.size(); ++a)
-        for (std::size_t b = 0; b < paths.size(); ++b) {
+    for (std::size_t a = 0; a < count; ++a)
+        for (std::size_t b = 0; b < count; ++b) {
             if (a == b) continue;
             bool through_third = false;
-            for (std::size_t c = 0; c < paths.size(); ++c)
+            for (std::size_t c = 0; c < count; ++c)
                 through_third = through_third || (linked(a, c) && linked(c, b));
             if (linked(a, b))
                 paths[a][b] = PathType::NVL;
             else if (through_third)
                 paths[a][b] = PathType::NVB;
+            else if (pcie[a][b])
+                paths[a][b] = *pcie[a][b];
+            else
+                return {};
         }
     return paths;
 }

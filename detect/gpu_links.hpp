@@ -26,9 +26,12 @@ NvLinks read_links(const NvmlReport& report,
 /// of the two GPUs. Symmetric, 0 on the diagonal.
 std::vector<std::vector<int>> pair_links(const NvLinks& links);
 
+/// Path of each pair over PCIe, LOC on the diagonal; empty cells are unknown.
+using PciePaths = std::vector<std::vector<std::optional<PathType>>>;
+
 /// NCCL's path matrix from the paths over PCIe and the NVLinks of each pair: NVL on links, NVB
-/// where a third GPU has links to both, else the PCIe path.
-std::vector<std::vector<PathType>> gpu_path_matrix(const std::vector<std::vector<PathType>>& pcie,
+/// where a third GPU has links to both, else the PCIe path. Empty when one pair stays unknown.
+std::vector<std::vector<PathType>> gpu_path_matrix(const PciePaths& pcie,
                                                    const std::vector<std::vector<int>>& links);
 
 }  // namespace toporun::detect

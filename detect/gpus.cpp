@@ -162,22 +162,20 @@ std::optional<PathType> ancestor_path(std::int32_t level) {
     }
 }
 
-/// Paths over PCIe, from sysfs, else by NVML's word; empty when one pair stays unknown.
-std::vector<std::vector<PathType>> pcie_paths(const Files& files, const std::vector<Gpu>& gpus,
-                                              const NvmlReport* report) {
+/// Paths over PCIe, from sysfs, else by NVML's word.
+PciePaths pcie_paths(const Files& files, const std::vector<Gpu>& gpus, const NvmlReport* report) {
     std::vector<std::optional<PciDevice>> devices;
     for (const Gpu& gpu : gpus)
         devices.push_back(gpu.pci ? read_pci_device(files, *gpu.pci) : std::nullopt);
-    std::vector<std::vector<PathType>> paths(gpus.size(), std::vector(gpus.size(), PathType::LOC));
+    PciePaths paths(gpus.size(), std::vector<std::optional<PathType>>(gpus.size()));
     for (std::size_t a = 0; a < gpus.size(); ++a)
-        for (std::size_t b = a + 1; b < gpus.size(); ++b) {
-            std::optional<PathType> path;
-            if (devices[a] && devices[b])
-                path = pci_path(*devices[a], *devices[b]);
-            else if (report != nullptr)
-                path = ancestor_path(report->pairs[a][b].ancestor);
-            if (!path) return {};
-            paths[a][b] = paths[b][a] = *path;
+        for (std::size_t b = 0; b < gpus.size(); ++b) {
+            if (a == b)
+                paths[a][b] = PathType::LOC;
+            else if (devices[a] && devices[b])
+                paths[a][b] = pci_path(*devices[a], *devices[b]);
+            else if (report != nullptr)  // one direction speaks for both
+                paths[a][b] = ancestor_path(report->pairs[std::min(a, b)][std::max(a, b)].ancestor);
         }
     return paths;
 }
@@ -220,8 +218,8 @@ void detect_gpus(const Sources& sources, const Files& files, Machine& machine) {
     } else {
         note_gpus_without_nvml(files, machine);
     }
-    const auto pcie = pcie_paths(files, machine.gpus, report ? &*report : nullptr);
-    machine.gpu_paths = gpu_path_matrix(pcie, machine.gpu_links);
+    machine.gpu_paths = gpu_path_matrix(
+        pcie_paths(files, machine.gpus, report ? &*report : nullptr), machine.gpu_links);
     if (machine.gpu_paths.size() != machine.gpus.size())
         machine.notes.emplace_back("paths between GPUs are unknown: the PCI tree is not visible");
 }

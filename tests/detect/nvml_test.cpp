@@ -113,6 +113,16 @@ TEST_CASE("a pair without links goes through a third GPU") {
     CHECK(machine.gpu_paths[0][3] == PathType::SYS);  // NVML's common ancestor: no PCI tree here
 }
 
+TEST_CASE("linked pairs have their path also where nothing tells the PCI tree") {
+    const Tree tree;
+    const std::string two = "gpu 00000000:18:00.0 A\ngpu 00000000:19:00.0 A\nmode no-ancestor\n";
+    const StubNvml linked(two + "link 0 hidden 12\nlink 1 hidden 12\n");
+    CHECK(detect_with(tree, linked).gpu_paths.at(0).at(1) == PathType::NVL);
+    const StubNvml apart(two);
+    CHECK(detect_with(tree, apart).gpu_paths.empty());
+    CHECK(has_note(detect_with(tree, apart), "paths between GPUs are unknown"));
+}
+
 TEST_CASE("peer access refused by the driver is told for each pair") {
     const Tree tree;
     const StubNvml stub("gpu 00000000:18:00.0 RTX\ngpu 00000000:19:00.0 RTX\np2p refused\n");

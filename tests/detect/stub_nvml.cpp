@@ -4,7 +4,7 @@
 //   down INDEX COUNT          COUNT NVLinks that are down
 //   p2p refused | unsupported for every pair
 //   init CODE | count CODE    what nvmlInit_v2, nvmlDeviceGetCount_v2 return
-//   mode hang | crash | garbage | exit
+//   mode hang | crash | garbage | exit | no-ancestor
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -178,5 +178,5 @@ API int nvmlDeviceGetP2PStatus(void*, void*, int, int* status) {
 }
 API int nvmlDeviceGetTopologyCommonAncestor(void*, void*, int* level) {
     *level = 50;
-    return 0;
+    return stub().mode == "no-ancestor" ? 3 : 0;
 }
