@@ -90,7 +90,7 @@ TEST_CASE("In-flight share with transfer and waiting parts of two ranks") {
 }
 
 TEST_CASE("The first ten operations are left out when there are more than forty") {
-    for (const std::uint64_t count : {40, 41}) {
+    for (const std::uint64_t count : {40u, 41u}) {
         CAPTURE(count);
         InFlight sum;
         for (std::uint64_t i = 0; i < count; ++i) {  // the first ten are in flight all the time

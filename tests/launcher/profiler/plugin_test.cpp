@@ -56,9 +56,11 @@ TEST_CASE("A collective of eight channels becomes one record with the outer stam
     REQUIRE(coll != nullptr);
     RingReader reader = fixture.reader();
     void* handles[8];
-    for (int c = 0; c < 8; ++c) handles[c] = host.channel_start(coll, c, 1000 + 10 * (7 - c));
+    for (unsigned c = 0; c < 8; ++c) {
+        handles[c] = host.channel_start(coll, static_cast<int>(c), 1000 + 10 * (7 - c));
+    }
     CHECK(reader.poll().empty());
-    for (int c = 0; c < 8; ++c) host.channel_stop(handles[c], 5000 + c);
+    for (unsigned c = 0; c < 8; ++c) host.channel_stop(handles[c], 5000 + c);
     const std::vector<Collective> found = reader.poll();
     REQUIRE(found.size() == 1);
     CHECK(found[0].communicator == 0xabc);
@@ -125,7 +127,8 @@ TEST_CASE("Through ABI v4 a group has a handle and a collective gives the same r
 TEST_CASE("Events that are not measured get no handle through ABI v5") {
     const Fixture fixture;
     const Host host(fixture.plugin, 1);
-    for (const std::uint64_t type : {1, 8, 16, 32, 128, 256, 512, 1024, 2048, 4096, 0, 3}) {
+    for (const std::uint64_t type :
+         {1u, 8u, 16u, 32u, 128u, 256u, 512u, 1024u, 2048u, 4096u, 0u, 3u}) {
         CAPTURE(type);
         CHECK(host.start(event<DescriptorV5>(type)) == nullptr);
     }

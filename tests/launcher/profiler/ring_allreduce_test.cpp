@@ -279,7 +279,8 @@ TEST_CASE("Options and exit statuses of ring_allreduce") {
 
 TEST_CASE("Sums are exact for process counts and sizes that do not divide") {
     const std::pair<int, int> rows[] = {{2, 1}, {3, 1000}, {5, 7}, {16, 4099}};
-    for (const auto& [processes, elements] : rows) {
+    for (const auto& row : rows) {
+        const int processes = row.first, elements = row.second;
         CAPTURE(processes);
         const CommandOutput output = ring_allreduce(
             processes, "", "--steps 3 --compute-us 0 --elements " + std::to_string(elements));

@@ -64,7 +64,7 @@ struct Image {
 TEST_CASE("Each complete record is returned once, also when earlier ones complete later") {
     const TemporaryDirectory directory;
     Image image;
-    for (const std::uint64_t ticket : {0, 2, 3, 5}) image.complete(ticket);
+    for (const std::uint64_t ticket : {0u, 2u, 3u, 5u}) image.complete(ticket);
     RingReader reader(image.save(directory));
     CHECK(reader.poll().size() == 4);
     CHECK(reader.unfinished() == 2);
