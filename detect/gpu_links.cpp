@@ -5,7 +5,7 @@
 namespace toporun::detect {
 namespace {
 
-constexpr unsigned kBridgeOther = 0x0680;  ///< PCI class of an NVSwitch (NCCL src/graph/xml.cc)
+constexpr unsigned kSwitchClass = 0x068000;  ///< 0x068001 is a POWER9 CPU (NCCL src/graph/topo.cc)
 
 /// Position of the GPU with this address, or the number of GPUs.
 std::size_t position_of(const NvmlReport& report, const PciAddress& address) {
@@ -32,7 +32,8 @@ NvLinks read_links(const NvmlReport& report,
             const std::size_t b = peer ? position_of(report, *peer) : count;
             if (b < count && b != a)
                 ++links.direct[a][b];
-            else if (!peer || (b == count && class_of(*peer) == kBridgeOther))
+            else if (!peer ||
+                     (b == count && class_of(*peer).value_or(kSwitchClass) == kSwitchClass))
                 ++links.to_switch[a];
         }
     }

@@ -17,8 +17,8 @@ struct NvLinks {
     std::vector<int> inactive;  ///< links of a GPU that exist but are down
 };
 
-/// `class_of` gives PCI class and subclass of a device, nothing when unknown. A hidden far end
-/// (empty or not an address, as in VMs) counts as a switch, as NCCL does.
+/// `class_of` gives the 24-bit PCI class of a device, nothing when it is not visible. A far end
+/// that is hidden (empty or no address, as in VMs) or not visible counts as a switch, as NCCL does.
 NvLinks read_links(const NvmlReport& report,
                    const std::function<std::optional<unsigned>(const PciAddress&)>& class_of);
 

@@ -132,7 +132,7 @@ void take_peer_access(const NvmlReport& report, Machine& machine) {
 void take_links(const NvmlReport& report, const Files& files, Machine& machine) {
     const NvLinks links = read_links(report, [&](const PciAddress& address) {
         const auto found = files.hex(pci_directory(address) + "/class");
-        return found ? std::optional(static_cast<unsigned>(*found >> 8)) : std::nullopt;
+        return found ? std::optional(static_cast<unsigned>(*found)) : std::nullopt;
     });
     machine.gpu_links = pair_links(links);
     machine.nvswitch = std::any_of(links.to_switch.begin(), links.to_switch.end(),

@@ -123,6 +123,29 @@ TEST_CASE("linked pairs have their path also where nothing tells the PCI tree") 
     CHECK(has_note(detect_with(tree, apart), "paths between GPUs are unknown"));
 }
 
+TEST_CASE("what stands at the far end of a link decides") {
+    struct Row {
+        std::string name;
+        std::string pci_class;  // "" = not in sysfs
+        bool nvswitch;
+    };
+    const Row rows[] = {{"switch", "0x068000", true},
+                        {"not visible", "", true},
+                        {"POWER9 CPU", "0x068001", false},
+                        {"GPU of another job", "0x030200", false}};
+    for (const Row& row : rows) {
+        CAPTURE(row.name);
+        const Tree tree;
+        if (!row.pci_class.empty()) tree.pci("pci0000:00/0000:99:00.0", row.pci_class, "0x10de");
+        const StubNvml stub(
+            "gpu 00000000:18:00.0 A\ngpu 00000000:19:00.0 A\n"
+            "link 0 00000000:99:00.0 6\nlink 1 00000000:99:00.0 6\n");
+        const Machine machine = detect_with(tree, stub);
+        CHECK(machine.nvswitch == row.nvswitch);
+        CHECK(machine.gpu_links.at(0).at(1) == (row.nvswitch ? 6 : 0));
+    }
+}
+
 TEST_CASE("peer access refused by the driver is told for each pair") {
     const Tree tree;
     const StubNvml stub("gpu 00000000:18:00.0 RTX\ngpu 00000000:19:00.0 RTX\np2p refused\n");
