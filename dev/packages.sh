@@ -76,6 +76,8 @@ configure_and_build() {
         say "  hint: remove it, or run this as $(stat -c %U "$build")"
         return 1
     fi
-    cmake -S "$root" --preset "$preset" "$@" >"$build.log" 2>&1 || { cat "$build.log" >&2; return 1; }
+    mkdir -p "$build"
+    cmake -S "$root" --preset "$preset" "$@" >"$build/configure.log" 2>&1 ||
+        { cat "$build/configure.log" >&2; return 1; }
     cmake --build "$build"
 }
