@@ -33,7 +33,7 @@ constexpr char kHelp[] =
     "NCCL's variables are read, NCCL's log lines are written, NCCL_PROFILER_PLUGIN is loaded and "
     "called.\n"
     "\n"
-    "  --steps N        steps of the loop, 1 to 1000000 (300)\n"
+    "  --steps N        steps of the loop, 1 to 1000000 (600)\n"
     "  --elements N     floats in the buffer, 1 to 268435456 (131072)\n"
     "  --compute-us U   CPU time of each step's arithmetic in microseconds, 0 to 10000000 (400)\n"
     "  --help           this text\n"
@@ -43,10 +43,11 @@ constexpr char kHelp[] =
     "the first step to the last, mean over the processes.\n";
 
 constexpr int kChannels = 2;  // halves of the buffer, each its own ring
+constexpr int kConnectRounds = 64;
 constexpr int kTag = 1;
 
 struct Options {
-    long long steps = 300;
+    long long steps = 600;
     long long elements = 1 << 17;
     long long compute_us = 400;
     bool help = false;
@@ -260,11 +261,15 @@ class Ring {
         }
     }
 
-    /// One empty message around the ring: connections are made at initialisation.
+    /// Messages around the ring before the first collective, as NCCL makes its connections: the
+    /// first ones of a process are slow, and are no collectives that a profiler could see.
     void connect() {
-        float none = 0;
-        MPI_Sendrecv(&none, 0, MPI_FLOAT, next(), kTag, &none, 0, MPI_FLOAT, previous(), kTag,
-                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        const int count = static_cast<int>(elements_ / static_cast<std::size_t>(place_.ranks));
+        std::vector<float> out(static_cast<std::size_t>(count));
+        for (int round = 0; round < kConnectRounds; ++round) {
+            MPI_Sendrecv(out.data(), count, MPI_FLOAT, next(), kTag, incoming_.data(), count,
+                         MPI_FLOAT, previous(), kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        }
     }
 
   private:
