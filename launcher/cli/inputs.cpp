@@ -76,6 +76,7 @@ detect::Machine read_machine(const Arguments& arguments, const Environment& envi
             if (!directory.empty()) sources.library_path.push_back(directory);
         sources.preload = value(environment, "LD_PRELOAD");
         sources.program = program;
+        sources.home = value(environment, "HOME");
         sources.deep = deep;
         machine = detect::detect_machine(sources);
     } else {
