@@ -51,7 +51,16 @@ class Pipes(Case):
 
     def test_standard_error_of_the_command_is_unchanged(self):
         bare, wrapped = self.compare(["sh", "-c", "printf 'one\\n\\033[1mtwo' >&2"])
-        self.assertTrue(wrapped.stderr.find(bare.stderr) >= 0, wrapped)
+        self.assertIn(bare.stderr, wrapped.stderr)
+
+    def test_every_line_of_toporun_has_its_prefix(self):
+        for command in (["sh", "-c", "exit 3"], ["no-such-program-here"], ["--no-such-option"],
+                        ["mpirun", "--oversubscribe", "-np", "2", "true"]):
+            with self.subTest(command=command):
+                done = self.run_command([TOPORUN, *command])
+                lines = done.stderr.splitlines()
+                self.assertTrue(lines)
+                self.assertFalse([line for line in lines if not line.startswith(b"toporun: ")], done)
 
     def test_toporun_writes_nothing_to_standard_output(self):
         for command in (["true"], ["no-such-program-here"], ["mpirun", "--oversubscribe", "-np", "1", "true"]):
@@ -172,6 +181,33 @@ class ClosedStreams(Case):
         for directory, _, names in os.walk(self.work):
             for name in names:
                 self.assertNotIn(b"lost\n", harness.read_file(os.path.join(directory, name)))
+
+    def test_nobody_reads_standard_error(self):
+        def run(prefix):
+            reader, writer = os.pipe()
+            os.close(reader)
+            try:
+                return self.run_command([*prefix, "sh", "-c", "echo out; exit 3"], stderr=writer).returncode
+            finally:
+                os.close(writer)
+        self.assertEqual(self.compare_runs(run), 3)
+
+    def test_a_full_pipe_as_standard_error(self):
+        """Its reader is stopped, say: toporun's lines are dropped, the command is not held up."""
+        def run(prefix):
+            reader, writer = os.pipe()
+            os.set_blocking(writer, False)
+            try:
+                while True:
+                    os.write(writer, bytes(4096))
+            except BlockingIOError:
+                os.set_blocking(writer, True)
+            try:
+                return self.run_command([*prefix, "sh", "-c", "echo out; exit 3"], stderr=writer).returncode
+            finally:
+                os.close(reader)
+                os.close(writer)
+        self.assertEqual(self.compare_runs(run), 3)
 
 
 if __name__ == "__main__":
