@@ -295,12 +295,6 @@ TEST_CASE("The program holds the text from which a launcher reads NCCL's version
           std::string::npos);
 }
 
-/// Others take so much of the CPUs that ranks wait for each other longer than they compute.
-static bool busy_machine() {
-    double load = 0;
-    return getloadavg(&load, 1) != 1 || load > 4;
-}
-
 /// TOPORUN_SHARE_RUNS=20 repeats the comparison and prints each pair of figures.
 TEST_CASE("The measured share agrees with the program's own count within two points") {
     const struct {
@@ -316,7 +310,7 @@ TEST_CASE("The measured share agrees with the program's own count within two poi
             for (int run = 0; run < runs; ++run) {
                 const TemporaryDirectory directory;
                 const CommandOutput output =
-                    ring_allreduce(4,
+                    ring_allreduce(2,
                                    "NCCL_PROFILER_PLUGIN=" TOPORUN_PLUGIN " TOPORUN_PROFILE_DIR=" +
                                        directory.path().string(),
                                    row.options);
@@ -332,10 +326,10 @@ TEST_CASE("The measured share agrees with the program's own count within two poi
                 }
                 CHECK(std::abs(own - *result.in_flight) <= 0.02);
                 if (row.above_limit) CHECK(own > 0.3);
-                if (!row.above_limit && !busy_machine()) CHECK(own < 0.3);
+                if (!row.above_limit) CHECK(own < 0.3);
                 CHECK(result.label == profiler::Label::measured);
                 CHECK(result.parts_label == profiler::Label::measured);
-                CHECK(result.ranks.size() == 4);
+                CHECK(result.ranks.size() == 2);
             }
         }
     }
