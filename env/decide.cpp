@@ -40,7 +40,7 @@ std::vector<Setting> profile_settings(const Inputs& inputs, const std::vector<Se
         if (value == nullptr || known(decided, listed.name) || known(settings, listed.name))
             continue;
         // P2P is one decision; a profile does not switch it off behind its back.
-        if (value->value && listed.name == "NCCL_P2P_DISABLE") continue;
+        if (value->value && listed.name == kP2pDisable) continue;
         Setting setting =
             left_alone(value->name, value->reason, value->source, "as NCCL decides by itself");
         setting.value = value->value;

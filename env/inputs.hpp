@@ -9,6 +9,10 @@
 /// What every decision reads, gathered once by decide().
 namespace toporun::env {
 
+inline constexpr const char* kP2pLevel = "NCCL_P2P_LEVEL";
+inline constexpr const char* kP2pDisable = "NCCL_P2P_DISABLE";
+inline constexpr const char* kSocketIfname = "NCCL_SOCKET_IFNAME";
+
 struct Inputs {
     const Job& job;
     const detect::Machine& machine;

@@ -14,16 +14,10 @@ namespace {
 using detect::Nic;
 using detect::NicKind;
 
-constexpr const char* kIfname = "NCCL_SOCKET_IFNAME";
-
 /// Names that container and VPN software gives its interfaces, whatever kind the kernel reports.
 constexpr std::string_view kVirtualNames[] = {
     "docker", "br-", "virbr",     "cni", "flannel", "cali", "veth",           "tun",
     "tap",    "wg",  "tailscale", "zt",  "lxc",     "lxd",  "CloudflareWARP", "podman"};
-
-const Nic& nic_at(const Inputs& inputs, int position) {
-    return inputs.machine.nics[static_cast<std::size_t>(position)];
-}
 
 std::string nic_list(const Inputs& inputs, const std::vector<int>& positions) {
     std::vector<std::string> parts;
@@ -181,10 +175,10 @@ Setting for_one_node(const Inputs& inputs, const Span& span, const std::vector<i
     const std::string evidence =
         fmt::format("{}; NCCL's own pick: {}", span.evidence, nic_list(inputs, own));
     if (only_lo && lo != nics.end())
-        return detected(kIfname, ifname_value(inputs.machine, "lo"),
+        return detected(kSocketIfname, ifname_value(inputs.machine, "lo"),
                         "nothing but the loopback interface is up, and on one node it is enough",
                         evidence, nccl_default);
-    return left_alone(kIfname, "one node: any interface serves", evidence, nccl_default);
+    return left_alone(kSocketIfname, "one node: any interface serves", evidence, nccl_default);
 }
 
 struct Judged {
@@ -216,21 +210,22 @@ Setting for_several_nodes(const Inputs& inputs, const Span& span, const std::vec
     std::vector<int> usable = usable_interfaces(inputs);
     const Judged judged = judge(inputs, own, usable);
     if (judged.bad.empty())
-        return left_alone(kIfname, "NCCL's own pick holds nothing that cannot reach other nodes",
-                          evidence, nccl_default);
+        return left_alone(kSocketIfname,
+                          "NCCL's own pick holds nothing that cannot reach other nodes", evidence,
+                          nccl_default);
     std::erase_if(usable, [&](int position) {
         return std::find(judged.bad.begin(), judged.bad.end(), position) != judged.bad.end();
     });
     if (usable.empty())
-        return left_alone(kIfname, "no interface is certain to reach the other nodes", evidence,
-                          nccl_default);
+        return left_alone(kSocketIfname, "no interface is certain to reach the other nodes",
+                          evidence, nccl_default);
     std::vector<int> kept;
     for (const int position : judged.good)
         if (std::find(usable.begin(), usable.end(), position) != usable.end())
             kept.push_back(position);
     const Pick pick = pick_reachable(inputs, usable, kept);
     return detected(
-        kIfname, value_of(inputs, pick.positions),
+        kSocketIfname, value_of(inputs, pick.positions),
         fmt::format("NCCL's own pick contains {}; {} instead: {}", nic_list(inputs, judged.bad),
                     nic_list(inputs, pick.positions), pick.reason),
         evidence, nccl_default);
@@ -301,7 +296,7 @@ InterfaceDecision decide_interface(const Inputs& inputs) {
                                 user_value(inputs, "NCCL_COMM_ID").value_or("")};
     if (inputs.machine.nics.empty()) {
         decision.setting =
-            settle(inputs, left_alone(kIfname, "the network interfaces are not known",
+            settle(inputs, left_alone(kSocketIfname, "the network interfaces are not known",
                                       span.evidence, "NCCL searches by itself"));
         return decision;
     }
@@ -310,9 +305,9 @@ InterfaceDecision decide_interface(const Inputs& inputs) {
     const std::string nccl_default = default_text(inputs, own);
     Setting wanted = span.several ? for_several_nodes(inputs, span, own, nccl_default)
                                   : for_one_node(inputs, span, own, nccl_default);
-    if (own.empty() && !user_has(inputs, kIfname))
+    if (own.empty() && !user_has(inputs, kSocketIfname))
         decision.findings.push_back(no_interface(inputs));
-    if (const profiles::Value* profile = profile_value(inputs, kIfname);
+    if (const profiles::Value* profile = profile_value(inputs, kSocketIfname);
         profile != nullptr && span.several && !wanted.value) {
         wanted.value = profile->value;
         wanted.origin = profile->value ? Origin::profile : Origin::left_to_nccl;

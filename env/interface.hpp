@@ -23,6 +23,10 @@ struct Span {
 };
 Span job_span(const Inputs& inputs);
 
+inline const detect::Nic& nic_at(const Inputs& inputs, int position) {
+    return inputs.machine.nics[static_cast<std::size_t>(position)];
+}
+
 /// Why an interface is of no use towards other hosts: "down", "bridge", "link-local address only"
 /// ...;
 /// "" when nothing speaks against it.

@@ -11,14 +11,8 @@ namespace {
 
 using detect::Nic;
 
-constexpr const char* kIfname = "NCCL_SOCKET_IFNAME";
-
 std::string assignment(const std::string& value) {
-    return fmt::format("{}={}", kIfname, shell_word(value));
-}
-
-const Nic& nic_at(const Inputs& inputs, int position) {
-    return inputs.machine.nics[static_cast<std::size_t>(position)];
+    return fmt::format("{}={}", kSocketIfname, shell_word(value));
 }
 
 /// "eno1, eth0 (bridge)": what there is to name.
@@ -36,11 +30,12 @@ Finding ignored(const Inputs& inputs, const std::string& value) {
     const bool empty = value.empty();
     return {empty ? "iface-empty" : "iface-one-letter",
             Severity::note,
-            empty ? fmt::format("{} is set to nothing", kIfname)
+            empty ? fmt::format("{} is set to nothing", kSocketIfname)
                   : fmt::format("{} is one character", assignment(value)),
             fmt::format("interfaces: {}", available(inputs)),
             "NCCL ignores it and searches by itself",
-            empty ? fmt::format("unset {}", kIfname) : fmt::format("write {}=={}", kIfname, value),
+            empty ? fmt::format("unset {}", kSocketIfname)
+                  : fmt::format("write {}=={}", kSocketIfname, value),
             ""};
 }
 
@@ -56,7 +51,7 @@ Finding no_match(const Inputs& inputs, const std::string& value) {
                     fmt::format("{} matches no interface of this host", assignment(value)),
                     fmt::format("available: {}", available(inputs)),
                     "NCCL stops with 'no socket interface found'",
-                    fmt::format("unset {}, or name one that exists", kIfname),
+                    fmt::format("unset {}, or name one that exists", kSocketIfname),
                     ""};
     if (stripped != value && !listed_search(inputs.machine, {}, parse_ifname(stripped)).empty())
         finding.fix = fmt::format("write it without blanks: {}", assignment(stripped));
@@ -89,7 +84,7 @@ void entry_findings(const Inputs& inputs, const IfnameList& list, const std::str
                                             assignment(value), entry, join(others, ", ")),
                                 "names match by prefix unless the list starts with =",
                                 "NET/Socket spreads the data over all of them",
-                                fmt::format("write {}=={}", kIfname, entry), ""});
+                                fmt::format("write {}=={}", kSocketIfname, entry), ""});
     }
 }
 
@@ -131,7 +126,7 @@ void match_findings(const Inputs& inputs, const std::vector<int>& matched, const
 std::vector<Finding> interface_user_findings(const Inputs& inputs, const Span& span,
                                              const SearchContext& context, const Setting& wanted) {
     std::vector<Finding> findings;
-    const auto value = user_value(inputs, kIfname);
+    const auto value = user_value(inputs, kSocketIfname);
     if (!value) return findings;
     const IfnameList list = parse_ifname(*value);
     if (list.ignored) {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::array<const char*, 3> kNames = {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS",
                                                "NCCL_DEBUG_FILE"};
-constexpr std::size_t kMaxPath = 1000;  // conf readers and old NCCL take 1023 characters
+constexpr std::size_t kMaxLogPath = 1000;  // conf readers and old NCCL take 1023 characters
 
 /// A directory as part of NCCL_DEBUG_FILE, where `%` starts a placeholder (NCCL src/debug.cc).
 std::string escaped(const std::string& directory) {
@@ -38,7 +38,7 @@ std::string subsystems(const Inputs& inputs) {
 }
 
 /// Why the log stays where it is; "" when it goes to our files.
-std::string obstacle(const Inputs& inputs) {
+std::string log_obstacle(const Inputs& inputs) {
     const Options& options = inputs.options;
     if (!options.log) return "switched off (--no-log)";
     std::vector<std::string> set;
@@ -57,7 +57,7 @@ std::string obstacle(const Inputs& inputs) {
     if (!inputs.job.same_host)
         return "workers may start on other hosts or in containers, where the directory may be "
                "missing";
-    if (file_pattern(inputs).size() > kMaxPath) return "the path of the directory is too long";
+    if (file_pattern(inputs).size() > kMaxLogPath) return "the path of the directory is too long";
     return "";
 }
 
@@ -72,7 +72,7 @@ std::string default_of(const std::string& name, const Inputs& inputs) {
 
 LogDecision decide_log(const Inputs& inputs) {
     LogDecision decision;
-    decision.reason = obstacle(inputs);
+    decision.reason = log_obstacle(inputs);
     decision.takes_log = decision.reason.empty();
     const std::array<std::string, 3> values = {"INFO", subsystems(inputs), file_pattern(inputs)};
     for (std::size_t i = 0; i < kNames.size(); ++i) {

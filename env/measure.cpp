@@ -10,7 +10,7 @@ namespace toporun::env {
 namespace {
 
 constexpr const char* kPlugin = "NCCL_PROFILER_PLUGIN";
-constexpr std::size_t kMaxPath = 254;            // MAX_STR_LEN of NCCL src/plugin/plugin_open.cc
+constexpr std::size_t kMaxPluginPath = 254;      // MAX_STR_LEN of NCCL src/plugin/plugin_open.cc
 constexpr const char* kFirstInterface = "2.27";  // interface version 4, the plugin's oldest
 
 const profiles::ProfilerRule* rule_for(const Inputs& inputs, const std::string& version) {
@@ -56,7 +56,7 @@ Verdict by_version(const Inputs& inputs) {
     return {false, fmt::format("{}: {}", library_text(inputs), rule->reason), rule->source};
 }
 
-std::string obstacle(const Inputs& inputs) {
+std::string measure_obstacle(const Inputs& inputs) {
     const Options& options = inputs.options;
     if (options.measure == Measure::off) return "switched off (--no-measure)";
     if (user_has(inputs, kPlugin)) return fmt::format("{} is set already", kPlugin);
@@ -64,9 +64,9 @@ std::string obstacle(const Inputs& inputs) {
         return fmt::format("{} is left alone as asked", kPlugin);
     if (options.plugin.empty()) return "the profiler plugin is not installed";
     if (!options.plugin.starts_with('/')) return "the plugin's path is not absolute";
-    if (options.plugin.size() > kMaxPath)
+    if (options.plugin.size() > kMaxPluginPath)
         return fmt::format("the plugin's path has {} characters, NCCL takes {}",
-                           options.plugin.size(), kMaxPath);
+                           options.plugin.size(), kMaxPluginPath);
     if (!inputs.job.same_host)
         return "workers may start on other hosts or in containers, where the plugin may be missing";
     return "";
@@ -77,7 +77,7 @@ std::string obstacle(const Inputs& inputs) {
 MeasureDecision decide_measure(const Inputs& inputs) {
     MeasureDecision decision;
     const std::string nccl_default = "libnccl-profiler.so if there is one, else no profiler";
-    decision.reason = obstacle(inputs);
+    decision.reason = measure_obstacle(inputs);
     std::string evidence = library_text(inputs);
     if (inputs.machine.limits.shm_bytes)
         evidence += fmt::format(", /dev/shm of {}", format_bytes(*inputs.machine.limits.shm_bytes));

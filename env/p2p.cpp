@@ -14,9 +14,6 @@ namespace {
 
 using detect::PathType;
 
-constexpr const char* kLevel = "NCCL_P2P_LEVEL";
-constexpr const char* kDisable = "NCCL_P2P_DISABLE";
-
 template <class Function>
 void each_pair(const std::vector<int>& gpus, Function&& visit) {
     for (std::size_t i = 0; i < gpus.size(); ++i)
@@ -111,11 +108,11 @@ Setting against_fault(const Inputs& inputs, const P2pFault& fault, const Links& 
     const std::string evidence = fmt::format("{}; {}", fault.evidence, links.text());
     const std::string reason = fmt::format("{}: P2P over PCIe may hang or lose data", fault.what);
     if (links.direct + links.through_gpu == 0)
-        return detected(kDisable, "1", reason, evidence, nccl_default);
+        return detected(kP2pDisable, "1", reason, evidence, nccl_default);
     if (inputs.nccl && *inputs.nccl < 20600)
-        return left_alone(kLevel, reason + ", but this version has no name for NVLink", evidence,
+        return left_alone(kP2pLevel, reason + ", but this version has no name for NVLink", evidence,
                           nccl_default);
-    return detected(kLevel, links.through_gpu > 0 ? "NVB" : "NVL", reason + "; NVLink stays on",
+    return detected(kP2pLevel, links.through_gpu > 0 ? "NVB" : "NVL", reason + "; NVLink stays on",
                     evidence, nccl_default);
 }
 
@@ -137,10 +134,10 @@ struct Choice {
 Choice choose(const Inputs& inputs, const PairMatrix& matrix, const Links& links,
               const std::string& nccl_default) {
     Choice choice;
-    const profiles::Value* profile = profile_value(inputs, kLevel);
+    const profiles::Value* profile = profile_value(inputs, kP2pLevel);
     if (const auto level = level_of_links(inputs, links)) {
         choice.setting =
-            detected(kLevel, *level, level_reason(inputs, *level), links.text(), nccl_default);
+            detected(kP2pLevel, *level, level_reason(inputs, *level), links.text(), nccl_default);
         if (profile != nullptr && profile->value == level)
             cite_profile(inputs, *profile, choice.setting);
         return choice;
@@ -154,8 +151,8 @@ Choice choose(const Inputs& inputs, const PairMatrix& matrix, const Links& links
                                        fault.fix, ""});
         return choice;
     }
-    choice.setting = left_alone(kLevel, left_reason(inputs, links), links.pairs ? links.text() : "",
-                                nccl_default);
+    choice.setting = left_alone(kP2pLevel, left_reason(inputs, links),
+                                links.pairs ? links.text() : "", nccl_default);
     if (profile == nullptr || links.pairs == 0) return choice;
     if (!profile->value) {
         cite_profile(inputs, *profile, choice.setting);
@@ -177,11 +174,11 @@ TransportSwitches switches_of_plan(const Inputs& inputs, const std::vector<Setti
     switches.shm_disabled = number("NCCL_SHM_DISABLE") == 1;
     switches.ignore_disabled_p2p = number("NCCL_IGNORE_DISABLED_P2P") >= 1;
     for (const Setting& setting : settings)
-        if (setting.name == kLevel && setting.value)
+        if (setting.name == kP2pLevel && setting.value)
             if (const auto level = level_of_value(*setting.value, inputs.nccl))
                 switches.level = *level;
     for (const Setting& setting : settings)
-        if (setting.name == kDisable && setting.value && nccl_integer(*setting.value) == 1)
+        if (setting.name == kP2pDisable && setting.value && nccl_integer(*setting.value) == 1)
             switches.level = PathType::LOC;
     return switches;
 }
@@ -205,25 +202,25 @@ P2pDecision decide_p2p(const Inputs& inputs) {
     Choice choice;
     if (inputs.visible.size() > 1 && !matrix.known())
         choice.setting =
-            left_alone(kLevel, "the paths between the GPUs are not known", "", nccl_default);
+            left_alone(kP2pLevel, "the paths between the GPUs are not known", "", nccl_default);
     else
         choice = choose(inputs, matrix, links_of(inputs, matrix, defaults), nccl_default);
 
     // One decision: a user's value of either variable settles both.
     Setting wanted = choice.setting;
-    if (user_has(inputs, kLevel) || user_has(inputs, kDisable)) {
+    if (user_has(inputs, kP2pLevel) || user_has(inputs, kP2pDisable)) {
         const std::string own =
             wanted.value ? fmt::format("toporun's choice: {}={} ({})", wanted.name, *wanted.value,
                                        wanted.evidence)
                          : fmt::format("toporun would leave it to NCCL ({})", wanted.reason);
         decision.settings.push_back(settle(
-            inputs, left_alone(kLevel, "NCCL_P2P_DISABLE is set already", own, nccl_default)));
-        if (user_has(inputs, kDisable))
+            inputs, left_alone(kP2pLevel, "NCCL_P2P_DISABLE is set already", own, nccl_default)));
+        if (user_has(inputs, kP2pDisable))
             decision.settings.push_back(settle(
-                inputs, left_alone(kDisable, "", own, "NCCL_P2P_LEVEL or its default decides")));
+                inputs, left_alone(kP2pDisable, "", own, "NCCL_P2P_LEVEL or its default decides")));
     } else {
-        if (wanted.name == kDisable)
-            decision.settings.push_back(left_alone(kLevel,
+        if (wanted.name == kP2pDisable)
+            decision.settings.push_back(left_alone(kP2pLevel,
                                                    "NCCL_P2P_DISABLE=1 decides: " + wanted.reason,
                                                    wanted.evidence, nccl_default));
         decision.settings.push_back(settle(inputs, wanted));

@@ -11,9 +11,6 @@ namespace {
 
 using detect::PathType;
 
-constexpr const char* kLevel = "NCCL_P2P_LEVEL";
-constexpr const char* kDisable = "NCCL_P2P_DISABLE";
-
 std::string upper(std::string_view text) {
     std::string out(text);
     for (char& c : out)
@@ -60,19 +57,19 @@ Finding not_a_level(const Inputs& inputs, const std::string& value) {
     Finding finding;
     finding.id = value.empty() ? "p2p-level-empty" : "p2p-level-not-a-level";
     finding.severity = Severity::slow;
-    finding.what = value.empty() ? fmt::format("{} is set to nothing", kLevel)
-                                 : fmt::format("{} is no level of {}", assignment(kLevel, value),
+    finding.what = value.empty() ? fmt::format("{} is set to nothing", kP2pLevel)
+                                 : fmt::format("{} is no level of {}", assignment(kP2pLevel, value),
                                                library_text(inputs));
     finding.evidence = fmt::format("levels of this version: {}", join(names, " "));
     finding.effect = "NCCL ignores the value without a word and takes its default";
-    finding.fix = fmt::format("unset {}", kLevel);
+    finding.fix = fmt::format("unset {}", kP2pLevel);
     if (std::find(names.begin(), names.end(), fixed) != names.end())
         finding.fix =
-            fmt::format("write {}={} (upper case, no blanks), or unset it", kLevel, fixed);
+            fmt::format("write {}={} (upper case, no blanks), or unset it", kP2pLevel, fixed);
     else if (fixed == "NV" || fixed == "NVLINK" || fixed == "NVSWITCH")
-        finding.fix = fmt::format("write {}=NVL, or unset it", kLevel);
+        finding.fix = fmt::format("write {}=NVL, or unset it", kP2pLevel);
     else if (const auto close = closest_word(fixed, names); close && !value.empty())
-        finding.fix = fmt::format("did you mean {}={}? else unset it", kLevel, *close);
+        finding.fix = fmt::format("did you mean {}={}? else unset it", kP2pLevel, *close);
     return finding;
 }
 
@@ -86,18 +83,18 @@ void level_word_findings(const Inputs& inputs, const std::string& value,
     if (inputs.nccl && *inputs.nccl < 20600 && !is_level_digit(value)) {
         findings.push_back({"p2p-level-too-new", Severity::slow,
                             fmt::format("{}: {} has no level names, only numbers",
-                                        assignment(kLevel, value), library_text(inputs)),
+                                        assignment(kP2pLevel, value), library_text(inputs)),
                             "names came with 2.6", "the word is read as 0, which is LOC: no P2P",
-                            fmt::format("unset {}", kLevel), ""});
+                            fmt::format("unset {}", kP2pLevel), ""});
         return;
     }
     if (is_level_digit(value))
         findings.push_back(
             {"p2p-level-digit", Severity::note,
-             fmt::format("{} means {}", assignment(kLevel, value), detect::path_name(*level)),
+             fmt::format("{} means {}", assignment(kP2pLevel, value), detect::path_name(*level)),
              "digits are an old scale: 0 LOC, 1 PIX, 2 PXB, 3 PHB, 4 and above SYS",
              "not the distances that NCCL's log prints",
-             fmt::format("write {}={}", kLevel, detect::path_name(*level)), ""});
+             fmt::format("write {}={}", kP2pLevel, detect::path_name(*level)), ""});
 }
 
 /// The user's value against toporun's choice, by what the pairs will do.
@@ -106,7 +103,7 @@ void effect_findings(const Inputs& inputs, const PairMatrix& matrix, const Setti
                      const std::string& said, std::vector<Finding>& findings) {
     TransportSwitches own = defaults;
     if (wanted.value) {
-        own.level = wanted.name == kDisable
+        own.level = wanted.name == kP2pDisable
                         ? PathType::LOC
                         : level_of_value(*wanted.value, inputs.nccl).value_or(defaults.level);
     }
@@ -119,8 +116,8 @@ void effect_findings(const Inputs& inputs, const PairMatrix& matrix, const Setti
                          changed.lost_nvlink == 1 ? "" : "s"),
              fmt::format("pairs {}", changed.pairs),
              "they go through shared memory, up to ten times slower",
-             fmt::format("unset it{}", wanted.value && wanted.name == kLevel
-                                           ? fmt::format(", or {}={}", kLevel, *wanted.value)
+             fmt::format("unset it{}", wanted.value && wanted.name == kP2pLevel
+                                           ? fmt::format(", or {}={}", kP2pLevel, *wanted.value)
                                            : ""),
              ""});
         return;
@@ -138,11 +135,11 @@ void disable_findings(const std::string& value, std::vector<Finding>& findings) 
     if (value == "0" || value == "1") return;
     const bool disables = nccl_integer(value) == 1;
     findings.push_back({"p2p-disable-no-number", Severity::note,
-                        fmt::format("{} {}", assignment(kDisable, value),
+                        fmt::format("{} {}", assignment(kP2pDisable, value),
                                     disables ? "is read as 1" : "does not disable P2P"),
                         "NCCL reads a number and takes 1 only",
                         disables ? "P2P is off" : "the value has no effect",
-                        fmt::format("write {}=1, or unset it", kDisable), ""});
+                        fmt::format("write {}=1, or unset it", kP2pDisable), ""});
 }
 
 void broken_nvlink(const Inputs& inputs, const PairMatrix& matrix, const TransportSwitches& users,
@@ -171,7 +168,7 @@ std::vector<Finding> p2p_user_findings(const Inputs& inputs, const PairMatrix& m
                                        const Setting& wanted, const TransportSwitches& defaults) {
     std::vector<Finding> findings;
     TransportSwitches users = defaults;
-    const auto level = user_value(inputs, kLevel), disable = user_value(inputs, kDisable);
+    const auto level = user_value(inputs, kP2pLevel), disable = user_value(inputs, kP2pDisable);
     if (level) {
         level_word_findings(inputs, *level, findings);
         users.level = level_of_value(*level, inputs.nccl).value_or(defaults.level);
@@ -182,9 +179,9 @@ std::vector<Finding> p2p_user_findings(const Inputs& inputs, const PairMatrix& m
     }
     if (level || disable) {
         const bool by_disable = disable && nccl_integer(*disable) == 1;
-        const std::string said = by_disable ? assignment(kDisable, *disable)
-                                 : level    ? assignment(kLevel, *level)
-                                            : assignment(kDisable, *disable);
+        const std::string said = by_disable ? assignment(kP2pDisable, *disable)
+                                 : level    ? assignment(kP2pLevel, *level)
+                                            : assignment(kP2pDisable, *disable);
         effect_findings(inputs, matrix, wanted, defaults, users, said, findings);
     }
     users.ignore_disabled_p2p =

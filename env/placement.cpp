@@ -167,7 +167,7 @@ std::string share_out(const Inputs& inputs, PlacementDecision& decision) {
     return any ? "" : "no rank may use a CPU near its GPU";
 }
 
-std::string obstacle(const Inputs& inputs) {
+std::string binding_obstacle(const Inputs& inputs) {
     if (!inputs.options.bind) return "switched off (--no-bind)";
     if (inputs.job.user_binds) return "the command line binds the ranks already";
     if (!inputs.job.ranks_per_node) return "the number of ranks on this host is not known";
@@ -196,7 +196,7 @@ PlacementDecision decide_placement(const Inputs& inputs) {
     PlacementDecision decision;
     const auto& known = inputs.job.ranks_per_node;
     const int ranks = known ? *known : static_cast<int>(inputs.visible.size());
-    decision.reason = obstacle(inputs);
+    decision.reason = binding_obstacle(inputs);
     if (ranks < 1 || ranks > kMaxRanks) {
         if (known) decision.reason = fmt::format("{} ranks on this host make no sense", ranks);
         return decision;

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/text.hpp"
+#include "env/inputs.hpp"
 
 namespace toporun::env {
 namespace {
@@ -56,14 +57,14 @@ std::string p2p_text(const detect::Machine& machine, const Plan& plan) {
     std::string text = "P2P: ";
     const std::string pairs = pairs_text(plan);
     if (!pairs.empty()) text += pairs + ", ";
-    const std::string disable = assignment(find(plan, "NCCL_P2P_DISABLE"));
-    const std::string level = assignment(find(plan, "NCCL_P2P_LEVEL"));
+    const std::string disable = assignment(find(plan, kP2pDisable));
+    const std::string level = assignment(find(plan, kP2pLevel));
     if (!disable.empty()) return text + disable;
     return text + (level.empty() ? "left to NCCL" : level);
 }
 
 std::string interface_text(const Plan& plan) {
-    const std::string own = assignment(find(plan, "NCCL_SOCKET_IFNAME"));
+    const std::string own = assignment(find(plan, kSocketIfname));
     if (!own.empty()) return "interface: " + own;
     if (plan.interfaces.empty()) return "interface: left to NCCL";
     return fmt::format("interface: left to NCCL ({})",

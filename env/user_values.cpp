@@ -11,7 +11,7 @@ namespace {
 
 /// Those have findings of their own, or an empty value means "unset" to NCCL.
 bool spoken_of(const std::string& name) {
-    return name == "NCCL_P2P_LEVEL" || name == "NCCL_SOCKET_IFNAME" || name == "NCCL_CONF_FILE" ||
+    return name == kP2pLevel || name == kSocketIfname || name == "NCCL_CONF_FILE" ||
            name.ends_with("_PLUGIN");
 }
 

@@ -77,7 +77,7 @@ std::string threads_default(const Inputs& inputs) {
 }
 
 /// Why the thread count is not toporun's to set; "" when it is.
-std::string obstacle(const Inputs& inputs, const Share& share) {
+std::string threads_obstacle(const Inputs& inputs, const Share& share) {
     if (share.cores == 0) return "the CPUs that this job may use are not known";
     if (!inputs.job.ranks_per_node) return "the number of ranks on this host is not known";
     if (inputs.job.launcher == "plain" && *inputs.job.ranks_per_node == 1 &&
@@ -87,7 +87,7 @@ std::string obstacle(const Inputs& inputs, const Share& share) {
 }
 
 Setting threads_setting(const Inputs& inputs, const Share& share, int threads, int loaders) {
-    const std::string reason = obstacle(inputs, share);
+    const std::string reason = threads_obstacle(inputs, share);
     if (!reason.empty())
         return left_alone(kThreads, reason, share.evidence, threads_default(inputs));
     std::string evidence = share.evidence;

@@ -5,16 +5,6 @@
 namespace toporun::launcher {
 namespace {
 
-constexpr Option flag(std::string_view name, Meaning meaning = Meaning::other) {
-    return {name, Arity::flag, meaning};
-}
-constexpr Option one(std::string_view name, Meaning meaning = Meaning::other) {
-    return {name, Arity::one, meaning};
-}
-constexpr Option two(std::string_view name, Meaning meaning = Meaning::other) {
-    return {name, Arity::two, meaning};
-}
-
 // What both majors know (orterun --help all, 4.1.4; PRRTE's deprecated names).
 #define TOPORUN_OPEN_MPI_COMMON                                                                   \
     two("mca", Meaning::parameter), two("gmca", Meaning::parameter),                              \

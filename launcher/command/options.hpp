@@ -50,6 +50,21 @@ struct Option {
     Meaning meaning = Meaning::other;
 };
 
+/// Rows of the option tables, by the number of words that are the option's value.
+constexpr Option flag(std::string_view name, Meaning meaning = Meaning::other) {
+    return {name, Arity::flag, meaning};
+}
+constexpr Option one(std::string_view name, Meaning meaning = Meaning::other) {
+    return {name, Arity::one, meaning};
+}
+constexpr Option two(std::string_view name, Meaning meaning = Meaning::other) {
+    return {name, Arity::two, meaning};
+}
+/// Only glued: `-K1`, `--name=value`.
+constexpr Option optional_value(std::string_view name, Meaning meaning = Meaning::other) {
+    return {name, Arity::optional, meaning};
+}
+
 /// The form that a family of option parsers accepts.
 struct OptionTable {
     std::span<const Option> options;

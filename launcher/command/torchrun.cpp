@@ -14,7 +14,7 @@ namespace toporun::launcher {
 namespace {
 
 // torch/distributed/run.py and launch.py, 1.13 to 2.9.
-constexpr std::array kOptions = {
+constexpr std::array kTorchrunOptions = {
     Option{"nnodes", Arity::one, Meaning::nodes},
     Option{"nproc-per-node", Arity::one, Meaning::ranks_per_node},
     Option{"rdzv-backend", Arity::one},
@@ -52,7 +52,8 @@ constexpr std::array kOptions = {
     Option{"help", Arity::flag, Meaning::no_launch},
     Option{"h", Arity::flag, Meaning::no_launch},
 };
-constexpr OptionTable kTable = {.options = kOptions, .abbreviations = true, .underscores = true};
+constexpr OptionTable kTorchrunTable = {
+    .options = kTorchrunOptions, .abbreviations = true, .underscores = true};
 
 /// What the option says, from the command line, else from PET_<NAME>.
 std::optional<std::string> value_of(const Scan& scan, const Environment& environment,
@@ -135,7 +136,7 @@ Command recognise_torchrun(Command command, std::size_t first, const Environment
     command.job.same_host = true;  // one agent per node: its workers are its own children
     command.interpreter = own_interpreter(command, first, host);
     command.program = command.interpreter;
-    const Scan scan = scan_options(command.argv, first, command.argv.size(), kTable);
+    const Scan scan = scan_options(command.argv, first, command.argv.size(), kTorchrunTable);
     if (!scan.problem.empty()) return export_only(std::move(command), scan.problem);
     if (last_given(scan, Meaning::no_launch) != nullptr)
         return export_only(std::move(command), "torchrun only prints its help");
