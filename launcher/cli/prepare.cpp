@@ -42,6 +42,15 @@ std::string write_shim_plan(const Prepared& prepared) {
     return path;
 }
 
+/// NVML is asked only where there is a sign of a GPU: that it failed is worth a line at the start.
+void add_gpu_problem(Prepared& prepared) {
+    for (const std::string& note : prepared.machine.notes) {
+        if (!note.starts_with("NVML")) continue;
+        prepared.problems.push_back("GPUs are known as far as PCI shows them, " + note);
+        return;
+    }
+}
+
 void make_private(Prepared& prepared, const Environment& environment, Files files) {
     if (files == Files::name_only) {
         prepared.private_directory = kNamedDirectory;
@@ -71,6 +80,7 @@ Prepared prepare(const Arguments& arguments, const Environment& environment, con
     if (arguments.machine_files.empty()) {
         if (!attempt(problems, "nothing is chosen, the machine could not be read", look))
             return prepared;
+        add_gpu_problem(prepared);
     } else {
         look();
     }

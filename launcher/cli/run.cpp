@@ -143,7 +143,15 @@ int run_command(const Arguments& arguments, const InheritedSignals& inherited,
     const ChildCommand child{prepared.command.executable, prepared.launch.argv,
                              child_environment(prepared.launch.added),
                              arguments.parent_death_signal};
-    const ChildEnd end = supervise(child, inherited, observer.link);
+    ChildEnd end;
+    try {
+        end = supervise(child, inherited, observer.link);
+    } catch (const std::exception& fault) {
+        console.warn(fmt::format("toporun steps aside, it cannot supervise: {}", fault.what()));
+        dismiss_observer(observer);
+        remove_private_directory(prepared.private_directory);
+        return exited(exec_command(arguments.command, inherited, console));
+    }
     if (!end.started) {
         dismiss_observer(observer);
         remove_private_directory(prepared.private_directory);

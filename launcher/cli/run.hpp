@@ -14,7 +14,7 @@ int run_command(const Arguments& arguments, const InheritedSignals& inherited,
 /// `toporun --dry-run COMMAND`: prints, starts nothing. Returns the exit status.
 int dry_run(const Arguments& arguments, const Console& console);
 
-/// TOPORUN=off: becomes the command. Returns (126, 127) only when that fails.
+/// Becomes the command as typed (TOPORUN=off). Returns (126, 127) only when that fails.
 int exec_command(const std::vector<std::string>& command, const InheritedSignals& inherited,
                  const Console& console);
 

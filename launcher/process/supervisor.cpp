@@ -14,6 +14,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/process/v2/posix/default_launcher.hpp>
 #include <boost/process/v2/process.hpp>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -79,25 +80,30 @@ struct ChildSetup {
     }
 };
 
+constexpr std::chrono::milliseconds kReapInterval{500};
+
 class Relay {
   public:
-    Relay(asio::io_context& io, bp::process& child, int link)
-        : child_(child), signals_(io), link_(io), io_(io), has_link_(link >= 0) {
+    /// Throws when the descriptors for it cannot be had: before the launch, not after it.
+    Relay(asio::io_context& io, int link) : io_(io), signals_(io), link_(io), orphans_(io) {
         const sigset_t relayed = relayed_signals();
         signals_.assign(::signalfd(-1, &relayed, SFD_CLOEXEC | SFD_NONBLOCK));
-        if (has_link_) link_.assign(::dup(link));
-        if (has_link_) ::fcntl(link_.native_handle(), F_SETFD, FD_CLOEXEC);
+        if (link >= 0) link_.assign(::fcntl(link, F_DUPFD_CLOEXEC, 0));
+        has_link_ = link >= 0;
     }
 
-    void start() {
+    void start(pid_t child) {
+        child_ = child;
         read_signal();
         if (has_link_) read_link();
+        if (::getpid() == 1) reap_orphans();
     }
 
     void stop() {
         bp::error_code ignored;
         signals_.close(ignored);
         if (link_.is_open()) link_.close(ignored);
+        orphans_.cancel();
     }
 
     bool observer_lost() const { return observer_lost_; }
@@ -119,7 +125,7 @@ class Relay {
             if (signal == SIGTSTP) ::raise(SIGSTOP);
             return;
         }
-        if (static_cast<pid_t>(info_.ssi_pid) == child_.id()) return;  // never echo its own signal
+        if (static_cast<pid_t>(info_.ssi_pid) == child_) return;  // never echo its own signal
         if (!has_link_) return forward(signal);
         if (!window_.arrived(signal, std::chrono::steady_clock::now())) return;
         auto timer = std::make_shared<asio::steady_timer>(io_, SignalWindow::kLength);
@@ -136,7 +142,7 @@ class Relay {
     }
 
     void forward(int signal) {
-        ::kill(child_.id(), signal);
+        ::kill(child_, signal);
         if (signal == SIGTSTP) ::raise(SIGSTOP);
     }
 
@@ -160,13 +166,27 @@ class Relay {
         });
     }
 
-    bp::process& child_;
+    /// Process 1 of a container inherits every orphan. The command's own end and the observer's are
+    /// left to whoever waits for them.
+    void reap_orphans() {
+        siginfo_t ended{};
+        while (::waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid > 0 &&
+               ended.si_pid != child_ && !observer_lost_)
+            ::waitpid(ended.si_pid, nullptr, 0);
+        orphans_.expires_after(kReapInterval);
+        orphans_.async_wait([this](bp::error_code error) {
+            if (!error) reap_orphans();
+        });
+    }
+
+    asio::io_context& io_;
     asio::posix::stream_descriptor signals_;
     asio::posix::stream_descriptor link_;
-    asio::io_context& io_;
+    asio::steady_timer orphans_;
+    pid_t child_ = -1;
     SignalWindow window_;
     signalfd_siginfo info_{};
-    bool has_link_;
+    bool has_link_ = false;
     bool observer_lost_ = false;
 };
 
@@ -184,10 +204,18 @@ bp::process launch(asio::io_context& io, const ChildCommand& command,
     return child;
 }
 
+int wait_plainly(pid_t pid) {
+    int status = 0;
+    while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    return status;
+}
+
 }  // namespace
 
 ChildEnd supervise(const ChildCommand& command, const InheritedSignals& inherited, int link) {
     asio::io_context io;
+    Relay relay(io, link);
     bp::error_code error;
     bp::process child = launch(io, command, inherited, error);
     if (error.value() == ENOEXEC) {  // no "#!": /bin/sh runs it, as execvp and shells do
@@ -203,12 +231,22 @@ ChildEnd supervise(const ChildCommand& command, const InheritedSignals& inherite
         return end;
     }
     end.started = true;
-    if (link >= 0) send_message(link, {LinkKind::started, child.id()});
-    Relay relay(io, child, link);
-    relay.start();
-    child.async_wait([&](bp::error_code, int) { relay.stop(), io.stop(); });
-    io.run();
-    end.status = child.native_exit_code();
+    const pid_t pid = child.id();
+    if (link >= 0) send_message(link, {LinkKind::started, pid});
+    bool waited = false;
+    try {
+        relay.start(pid);
+        child.async_wait([&](bp::error_code fault, int) {
+            waited = !fault;
+            relay.stop();
+            io.stop();
+        });
+        io.run();
+    } catch (const std::exception&) {
+        waited = false;  // no descriptor left, say: signals are not relayed, the command goes on
+    }
+    end.status = waited ? child.native_exit_code() : wait_plainly(pid);
+    child.detach();  // the destructor would end a command that still ran
     end.observer_lost = relay.observer_lost();
     return end;
 }

@@ -29,7 +29,8 @@ struct ChildEnd {
 /// the command has it. Repeats within that time count once. Without an observer (`link` -1 or
 /// closed) every signal from a process is passed on. SIGTSTP stops this process as well.
 ///
-/// Call while single-threaded, after take_signals(). Never throws once the command runs.
+/// As process 1 it also reaps orphans. Call while single-threaded, after take_signals(). Throws, a
+/// std::exception, when there are no descriptors to supervise with; never once the command runs.
 ChildEnd supervise(const ChildCommand& command, const InheritedSignals& inherited, int link);
 
 /// Ends this process as the command ended, so that shells see the signal; 128+n where that fails.

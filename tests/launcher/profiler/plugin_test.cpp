@@ -270,26 +270,24 @@ TEST_CASE("A file size limit switches the plugin off without a signal") {
     CHECK(std::filesystem::is_empty(fixture.rings));
 }
 
+/// A small file system at `directory`, in a mount namespace of this process.
+static bool mount_small(const std::filesystem::path& directory) {
+    return unshare(CLONE_NEWNS) == 0 &&
+           mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+           mount("tmpfs", directory.c_str(), "tmpfs", 0, "size=256k") == 0;
+}
+
 TEST_CASE("A full disk switches the plugin off and leaves no file") {
     const Fixture fixture;
-    bool mounted = true;
-    const bool passed = in_child([&] {
-        if (unshare(CLONE_NEWNS) != 0 ||
-            mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-            mount("tmpfs", fixture.rings.c_str(), "tmpfs", 0, "size=256k") != 0) {
-            return false;
-        }
-        const Host host(fixture.plugin, 1);
-        const bool off = host.mask == 0 && std::filesystem::is_empty(fixture.rings);
-        umount(fixture.rings.c_str());
-        return off;
-    });
-    if (geteuid() != 0) mounted = false;
-    if (!mounted) {
-        MESSAGE("skipped: mounting a small file system needs root");
+    if (!in_child([&] { return mount_small(fixture.rings); })) {
+        MESSAGE("skipped: no right to mount a small file system here");
         return;
     }
-    CHECK(passed);
+    CHECK(in_child([&] {
+        if (!mount_small(fixture.rings)) return false;
+        const Host host(fixture.plugin, 1);
+        return host.mask == 0 && std::filesystem::is_empty(fixture.rings);
+    }));
 }
 
 TEST_CASE("Null pointers, foreign handles and late callbacks are survived") {
