@@ -15,6 +15,10 @@ inline constexpr uint64_t kRingMagic = 0x474e49524f504f54u;
 /// from the header and ignores bytes it does not know; an incompatible change gets another magic.
 inline constexpr uint32_t kRingVersion = 1;
 
+/// What the plugin reads its orders from: an absolute path, and a number of slots (ring_slots.hpp).
+inline constexpr char kDirectoryVariable[] = "TOPORUN_PROFILE_DIR";
+inline constexpr char kSlotsVariable[] = "TOPORUN_PROFILE_SLOTS";
+
 inline constexpr uint32_t kDefaultSlots = 16384;  ///< 1 MiB: 160 ms of a collective each 10 us
 inline constexpr uint32_t kMinimumSlots = 64;
 inline constexpr uint32_t kMaximumSlots = 1u << 20;  ///< 64 MiB, the budget of a whole node

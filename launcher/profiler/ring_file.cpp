@@ -33,7 +33,7 @@ uint64_t number(const char* variable, uint64_t otherwise) {
 
 /// The wanted number of slots, within the bounds, rounded down to a power of two.
 uint32_t wanted_slots() {
-    const uint64_t wanted = number("TOPORUN_PROFILE_SLOTS", kDefaultSlots);
+    const uint64_t wanted = number(kSlotsVariable, kDefaultSlots);
     uint32_t slots = kMinimumSlots;
     while (slots < kMaximumSlots && uint64_t{slots} * 2 <= wanted) slots *= 2;
     return slots;
@@ -104,25 +104,25 @@ RingMapping create_in(int directory, int rank, uint32_t abi) {
         return {};
     }
     char* start = static_cast<char*>(memory);
-    RingMapping ring;
-    ring.header = reinterpret_cast<RingHeader*>(start);
-    ring.table = reinterpret_cast<RingCommunicator*>(start + kTableOffset);
-    ring.records = reinterpret_cast<Record*>(start + kRecordsOffset);
-    ring.slot_mask = slots - 1;
-    fill_header(*ring.header, slots, abi, rank, restart);
-    return ring;
+    RingMapping mapping;
+    mapping.header = reinterpret_cast<RingHeader*>(start);
+    mapping.table = reinterpret_cast<RingCommunicator*>(start + kTableOffset);
+    mapping.records = reinterpret_cast<Record*>(start + kRecordsOffset);
+    mapping.slot_mask = slots - 1;
+    fill_header(*mapping.header, slots, abi, rank, restart);
+    return mapping;
 }
 
 }  // namespace
 
 RingMapping create_ring(int rank, uint32_t abi) {
-    const char* path = getenv("TOPORUN_PROFILE_DIR");
+    const char* path = getenv(kDirectoryVariable);
     if (path == nullptr || path[0] != '/') return {};
     const int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0) return {};
-    const RingMapping ring = create_in(directory, rank, abi);
+    const RingMapping mapping = create_in(directory, rank, abi);
     close(directory);
-    return ring;
+    return mapping;
 }
 
 }  // namespace toporun::profiler
