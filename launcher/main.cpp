@@ -58,10 +58,10 @@ int act(const Arguments& arguments, const Environment& environment,
         case Action::run:
             break;
     }
+    if (arguments.dry_run) return dry_run(arguments, console);
     const auto off = environment.find("TOPORUN");
     if (off != environment.end() && off->second == "off")
         return exec_command(arguments.command, inherited, console);
-    if (arguments.dry_run) return dry_run(arguments, console);
     exit_like(run_command(arguments, inherited, console));
 }
 

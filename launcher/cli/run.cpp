@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
@@ -95,20 +96,35 @@ RunFacts known_facts(const Arguments& arguments, const Prepared& prepared,
     return facts;
 }
 
-void refuse_if_strict(const Arguments& arguments, const Prepared& prepared) {
-    if (!arguments.strict || prepared.problems.empty()) return;
-    throw Error(prepared.problems.front(), {}, "without --strict the command runs all the same");
+[[noreturn]] void refuse(const std::string& problem) {
+    throw Error(problem, {}, "without --strict the command runs all the same");
 }
 
-void say_end(const ChildEnd& end, ReportState state, const std::string& run_directory,
-             const Console& console) {
-    if (end.observer_lost || state == ReportState::lost)
-        console.warn(
-            "the observer ended before the report was written; the command was not affected");
-    else if (state == ReportState::late)
-        console.warn(
-            "the report was not ready in time and is not written",
-            "--report-wait SECONDS gives it longer; what there is lies in " + run_directory);
+/// Which of the nodes and tasks that share a Slurm step's run directory this is; "" = the first.
+std::string node_of(const Environment& environment) {
+    const auto step = environment.find("SLURM_STEP_ID");
+    const auto task = environment.find("SLURM_PROCID");
+    if (step == environment.end() || task == environment.end()) return {};
+    const auto number = to_integer(task->second);
+    return number && *number > 0 ? std::to_string(*number) : std::string();
+}
+
+/// The observer did not finish: says so, and has the report written from what the run left.
+void replace_observer(const ObserverTask& task, const ChildEnd& end, ReportState state,
+                      double seconds, const Console& console) {
+    const char* what = state == ReportState::lost
+                           ? "the observer ended before the report was written"
+                           : "the report was not ready in time (--report-wait)";
+    try {
+        report_later(task, end.status, seconds);
+        console.warn(task.run_directory.empty()
+                         ? fmt::format("{}; the command was not affected", what)
+                         : fmt::format("{}; the command was not affected, the report follows in {}",
+                                       what, task.facts.run_directory));
+    } catch (const std::exception&) {
+        console.warn(fmt::format("{}; the command was not affected, there is no report", what));
+        remove_private_directory(task.private_directory);
+    }
 }
 
 }  // namespace
@@ -120,50 +136,74 @@ int run_command(const Arguments& arguments, const InheritedSignals& inherited,
     Prepared prepared = prepare(arguments, environment, host, Files::make);
     if (prepared.command.executable.empty())
         return exited(cannot_run(arguments.command.front(), environment, console));
+    if (arguments.strict && !prepared.problems.empty()) {
+        remove_private_directory(prepared.private_directory);
+        refuse(prepared.problems.front());
+    }
     RunDirectory directory =
         make_run_directory(arguments.command.front(), arguments.run_directory, environment);
     if (!directory.note.empty()) prepared.problems.push_back(directory.note);
-    try {
-        refuse_if_strict(arguments, prepared);
-    } catch (...) {
+    const auto withdraw = [&] {
         remove_private_directory(prepared.private_directory);
-        throw;
+        if (!directory.named) discard_run_directory(directory.path);
+    };
+    if (arguments.strict && !directory.note.empty()) {
+        withdraw();
+        refuse(directory.note);
     }
     for (const std::string& line : opening_lines(prepared, directory.shown)) console.say(line);
     if (arguments.explain)
         for (const std::string& line : env::explain_lines(prepared.plan)) console.say(line);
 
+    block_relayed_signals();
+    const ObserverTask task{known_facts(arguments, prepared, directory),
+                            prepared.private_directory,
+                            directory.path,
+                            node_of(environment),
+                            !directory.named,
+                            console.quiet(),
+                            false};
     Observer observer;
     try {
-        observer = start_observer({known_facts(arguments, prepared, directory),
-                                   prepared.private_directory, directory.path, console.quiet()});
+        observer = start_observer(task);
     } catch (const Error& fault) {
         console.warn(fmt::format("no report and no measurement: {}", fault.what()));
+    }
+    if (const int signal = pending_end(inherited); signal != 0) {
+        dismiss_observer(observer);
+        withdraw();
+        return signal;  // as a wait status: death by this signal
     }
     const ChildCommand child{prepared.command.executable, prepared.launch.argv,
                              child_environment(prepared.launch.added),
                              arguments.parent_death_signal};
+    const auto started = std::chrono::steady_clock::now();
     ChildEnd end;
     try {
         end = supervise(child, inherited, observer.link);
-    } catch (const std::exception& fault) {
-        console.warn(fmt::format("toporun steps aside, it cannot supervise: {}", fault.what()));
+    } catch (const std::exception&) {
+        console.warn("no descriptors or processes are left to supervise with: toporun steps aside");
         dismiss_observer(observer);
-        remove_private_directory(prepared.private_directory);
+        withdraw();
         return exited(exec_command(arguments.command, inherited, console));
     }
     if (!end.started) {
         dismiss_observer(observer);
-        remove_private_directory(prepared.private_directory);
+        withdraw();
         console.error(fmt::format("cannot run '{}': {}", arguments.command.front(),
                                   std::strerror(end.error)));
         return exited(end.error == ENOENT ? kNotFound : kCannotRun);
     }
+    const std::chrono::duration<double> run_time = std::chrono::steady_clock::now() - started;
+    drain_relayed_signals();
     restore_signals(inherited);
-    const bool observed = observer.pid >= 0;
+    if (observer.pid < 0) {
+        remove_private_directory(prepared.private_directory);
+        return end.status;
+    }
     const ReportState state = finish_observer(observer, end.status, arguments.report_wait_s);
-    if (observed) say_end(end, state, directory.shown, console);
-    if (state != ReportState::written) remove_private_directory(prepared.private_directory);
+    if (state != ReportState::written)
+        replace_observer(task, end, state, run_time.count(), console);
     return end.status;
 }
 
@@ -173,7 +213,7 @@ int dry_run(const Arguments& arguments, const Console& console) {
     const Prepared prepared = prepare(arguments, environment, host, Files::name_only);
     if (prepared.command.executable.empty())
         return cannot_run(arguments.command.front(), environment, console);
-    refuse_if_strict(arguments, prepared);
+    if (arguments.strict && !prepared.problems.empty()) refuse(prepared.problems.front());
     if (arguments.json) {
         const std::string text = dry_run_json(prepared.command, prepared.launch, prepared.plan);
         std::fputs(text.c_str(), stdout);

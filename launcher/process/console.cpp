@@ -3,7 +3,9 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 
 #include "base/text.hpp"
@@ -11,19 +13,39 @@
 namespace toporun::launcher {
 namespace {
 
-/// How long a line may wait for a reader before it is dropped: own text never holds up a training.
+/// How long one line may wait for a reader; once one was dropped, no line waits any more.
 constexpr int kPatienceMs = 200;
 constexpr std::size_t kChunk = 2048;  // a pipe that polls writable takes at least PIPE_BUF bytes
 
-void write_patiently(int fd, std::string_view text) {
+/// Own text on a terminal never stops this process in the background (`stty tostop`).
+class BackgroundOutput {
+  public:
+    BackgroundOutput() {
+        sigset_t output;
+        sigemptyset(&output);
+        sigaddset(&output, SIGTTOU);
+        sigprocmask(SIG_BLOCK, &output, &before_);
+    }
+    ~BackgroundOutput() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+    BackgroundOutput(const BackgroundOutput&) = delete;
+    BackgroundOutput& operator=(const BackgroundOutput&) = delete;
+
+  private:
+    sigset_t before_{};
+};
+
+/// False when the reader did not take all of it in time.
+bool write_patiently(int fd, std::string_view text, int patience_ms) {
+    const BackgroundOutput guard;
     while (!text.empty()) {
         pollfd wait{fd, POLLOUT, 0};
-        if (::poll(&wait, 1, kPatienceMs) <= 0 || (wait.revents & POLLOUT) == 0) return;
+        if (::poll(&wait, 1, patience_ms) <= 0 || (wait.revents & POLLOUT) == 0) return false;
         const ssize_t written = ::write(fd, text.data(), std::min(text.size(), kChunk));
         if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) return;
+        if (written <= 0) return false;
         text.remove_prefix(static_cast<std::size_t>(written));
     }
+    return true;
 }
 
 bool wants_colour(int fd) {
@@ -67,7 +89,7 @@ void Console::write_line(std::string_view label, const char* colour, std::string
     out += printable(text);
     out += '\n';
     if (!hint.empty()) out += "toporun:   hint: " + printable(hint) + '\n';
-    write_patiently(fd_, out);
+    if (!write_patiently(fd_, out, reader_is_stuck_ ? 0 : kPatienceMs)) reader_is_stuck_ = true;
 }
 
 }  // namespace toporun::launcher

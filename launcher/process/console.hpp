@@ -25,6 +25,7 @@ class Console {
     int fd_;
     bool quiet_;
     bool colour_;
+    mutable bool reader_is_stuck_ = false;
 };
 
 }  // namespace toporun::launcher

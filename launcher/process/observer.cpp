@@ -15,6 +15,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/descriptors.hpp"
 #include "base/error.hpp"
 #include "launcher/process/console.hpp"
 #include "launcher/process/observer_link.hpp"
@@ -31,6 +32,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kPollInterval{200};
+constexpr std::chrono::milliseconds kMeasuringInterval{50};
+/// How old the list of the command's processes may be when the supervisor is killed: they may be
+/// children of nobody by then.
+constexpr std::chrono::seconds kTreeInterval{10};
 /// A live warning needs a window that is no start-up effect.
 constexpr double kLiveWarningWindowS = 60;
 /// The line of closing_lines() that is said once, while the command runs or after it.
@@ -39,17 +44,11 @@ constexpr std::string_view kShareWarning = "warning: collectives in flight";
 /// After this time the processes of a killed supervisor that still run are named.
 constexpr std::chrono::seconds kOrphanPatience{5};
 
-/// Closes every descriptor but the two and puts /dev/null at 0 to 2, so that nobody who waits for
-/// the end of a pipe or a lock waits for the observer.
+/// /dev/null at 0 to 2 and nothing else but the two, so that nobody who waits for the end of a pipe
+/// or a lock waits for the observer.
 void keep_only(int first, int second) {
-    const int low = std::min(first, second), high = std::max(first, second);
-    const auto close_between = [](int from, int to) {
-        if (from <= to)
-            ::syscall(SYS_close_range, static_cast<unsigned>(from), static_cast<unsigned>(to), 0u);
-    };
-    close_between(0, low - 1);
-    close_between(low + 1, high - 1);
-    ::syscall(SYS_close_range, static_cast<unsigned>(high + 1), ~0u, 0u);
+    const int kept[] = {first, second};
+    close_descriptors_except(kept);
     for (int fd = 0; fd < 3; ++fd)
         if (::open("/dev/null", O_RDWR) > 2) break;
 }
@@ -61,7 +60,7 @@ class ObserverLoop {
           link_(link),
           console_(error_copy, task_.quiet),
           watch_(task_.private_directory),
-          files_(task_.run_directory) {
+          files_(task_.run_directory, task_.node) {
         const sigset_t relayed = relayed_signals();
         signals_ = ::signalfd(-1, &relayed, SFD_CLOEXEC | SFD_NONBLOCK);
     }
@@ -74,6 +73,7 @@ class ObserverLoop {
             read_link();
             watch_.poll();
             warn_while_running();
+            remember_processes();
             watch_orphans();
         }
     }
@@ -83,7 +83,8 @@ class ObserverLoop {
         std::array<pollfd, 3> waits = {{{signals_, POLLIN, 0},
                                         {link_open_ ? link_ : -1, POLLIN, 0},
                                         {supervisor_lost_ ? command_fd_ : -1, POLLIN, 0}}};
-        ::poll(waits.data(), waits.size(), static_cast<int>(kPollInterval.count()));
+        const auto interval = watch_.measuring() ? kMeasuringInterval : kPollInterval;
+        ::poll(waits.data(), waits.size(), static_cast<int>(interval.count()));
         if (supervisor_lost_ && (command_fd_ < 0 || (waits[2].revents & POLLIN) != 0))
             command_gone_ = true;
     }
@@ -117,6 +118,7 @@ class ObserverLoop {
                 started_ = Clock::now();
                 command_pid_ = message.value;
                 command_fd_ = static_cast<int>(::syscall(SYS_pidfd_open, command_pid_, 0));
+                if (task_.latest) point_latest(task_.run_directory);
                 break;
             case LinkKind::ended:
                 finish(message.value);
@@ -127,11 +129,7 @@ class ObserverLoop {
         }
     }
 
-    void abandon() {
-        files_.discard();
-        remove_private();
-        finished_ = true;
-    }
+    void abandon() { finished_ = true; }
 
     void finish(std::optional<int> wait_status) {
         RunFacts& facts = task_.facts;
@@ -140,10 +138,11 @@ class ObserverLoop {
             facts.exit.status = 128 + WTERMSIG(*wait_status);
             facts.exit.signal = WTERMSIG(*wait_status);
         }
-        facts.duration_s = std::chrono::duration<double>(Clock::now() - started_).count();
+        if (!facts.duration_s)
+            facts.duration_s = std::chrono::duration<double>(Clock::now() - started_).count();
         watch_.collect(facts);
         note_fault(files_.keep_logs(task_.private_directory));
-        note_fault(files_.write_report(facts));
+        note_fault(files_.write_report(facts, task_.silent));
         for (const std::string& line : closing_lines(facts)) {
             const bool repeated = warned_ && line.starts_with(kShareWarning);
             console_.say(repeated ? line.substr(kWarning.size()) : line);
@@ -174,11 +173,23 @@ class ObserverLoop {
         }
     }
 
+    void remember_processes() {
+        const auto now = Clock::now();
+        if (supervisor_lost_ || command_pid_ < 0 || now < next_tree_) return;
+        next_tree_ = now + kTreeInterval;
+        left_ = process_tree(command_pid_);
+    }
+
     void supervisor_gone() {
         link_open_ = false;
+        if (command_pid_ < 0) return abandon();
         supervisor_lost_ = true;
         supervisor_lost_at_ = Clock::now();
-        left_ = process_tree(command_pid_);
+        for (ProcessInfo& process : process_tree(command_pid_))
+            if (std::none_of(left_.begin(), left_.end(), [&](const ProcessInfo& known) {
+                    return known.pid == process.pid && known.start_ticks == process.start_ticks;
+                }))
+                left_.push_back(std::move(process));
         task_.facts.warnings.push_back("toporun was killed while the command ran");
     }
 
@@ -221,6 +232,7 @@ class ObserverLoop {
     bool command_gone_ = false;
     bool named_ = false;
     Clock::time_point supervisor_lost_at_{};
+    Clock::time_point next_tree_{};
     std::vector<ProcessInfo> left_;
 };
 
@@ -249,8 +261,8 @@ Observer start_observer(const ObserverTask& task) {
         return {pid, link.supervisor};
     }
     ::prctl(PR_SET_NAME, "toporun-observer");
-    const int error_copy = ::fcntl(2, F_DUPFD_CLOEXEC, 3);
-    keep_only(link.observer, error_copy >= 0 ? error_copy : link.observer);
+    const int error_copy = task.silent ? -1 : ::fcntl(2, F_DUPFD_CLOEXEC, 3);
+    keep_only(link.observer, error_copy);
     try {
         ObserverLoop(task, link.observer, error_copy).run();
     } catch (const std::exception&) {
@@ -287,6 +299,15 @@ ReportState finish_observer(Observer& observer, int wait_status, double wait_s) 
     ::close(observer.link);
     observer = {};
     return state;
+}
+
+void report_later(ObserverTask task, int wait_status, double seconds) {
+    task.quiet = true;
+    task.silent = true;
+    task.facts.duration_s = seconds;
+    Observer observer = start_observer(task);
+    send_message(observer.link, {LinkKind::ended, wait_status});
+    ::close(observer.link);
 }
 
 void dismiss_observer(Observer& observer) {

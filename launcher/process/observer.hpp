@@ -15,7 +15,10 @@ struct ObserverTask {
     RunFacts facts;                 ///< known before the start; the observer adds the rest
     std::string private_directory;  ///< removed at the end; "" = none
     std::string run_directory;      ///< absolute; "" = none
+    std::string node;               ///< RunFiles: which of those that share the run directory
+    bool latest = false;            ///< `latest` is to point at the run directory
     bool quiet = false;
+    bool silent = false;  ///< keeps no copy of stderr: may outlive toporun
 };
 
 struct Observer {
@@ -36,6 +39,10 @@ enum class ReportState {
 /// Tells the observer how the command ended and waits for the report, `wait_s` seconds at most.
 /// Never waits longer, whatever state the observer is in.
 ReportState finish_observer(Observer& observer, int wait_status, double wait_s);
+
+/// Another observer for a run whose first one was lost or late: reads what the run has left and
+/// writes the report after `seconds` of run time, without anybody waiting for it.
+void report_later(ObserverTask task, int wait_status, double seconds);
 
 /// As finish_observer() for a command that could not be started: nothing is reported.
 void dismiss_observer(Observer& observer);

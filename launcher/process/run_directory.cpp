@@ -41,18 +41,18 @@ std::string file_name_part(std::string_view text) {
     return out;
 }
 
-/// Makes the directory or accepts one that exists; a link in its place is refused.
+/// Makes the directory or accepts one of this user's; a link in its place is refused.
 /// Returns "" or what is wrong.
 std::string make_directory(const std::string& path, mode_t mode) {
     if (::mkdir(path.c_str(), mode) == 0) return {};
     const int error = errno;
     struct stat info {};
-    if (error == EEXIST && ::lstat(path.c_str(), &info) == 0) {
-        if (S_ISLNK(info.st_mode)) return path + " is a link";
-        if (S_ISDIR(info.st_mode)) return {};
-        return path + " is not a directory";
-    }
-    return path + ": " + std::strerror(error);
+    if (error != EEXIST || ::lstat(path.c_str(), &info) != 0)
+        return path + ": " + std::strerror(error);
+    if (S_ISLNK(info.st_mode)) return path + " is a link";
+    if (!S_ISDIR(info.st_mode)) return path + " is not a directory";
+    if (info.st_uid != ::geteuid()) return path + " belongs to another user";
+    return {};
 }
 
 std::string make_directories(const std::string& path) {
@@ -72,21 +72,10 @@ std::string check_writable(const std::string& path) {
     return {};
 }
 
-/// Replaces `<parent>/latest` by a link to `name`. A file or directory of that name stays.
-void point_latest(const std::string& parent, const std::string& name) {
-    const std::string latest = parent + "/latest";
-    struct stat info {};
-    if (::lstat(latest.c_str(), &info) == 0 && !S_ISLNK(info.st_mode)) return;
-    const std::string temporary = latest + "." + random_letters();
-    if (::symlink(name.c_str(), temporary.c_str()) != 0) return;
-    if (::rename(temporary.c_str(), latest.c_str()) != 0) ::unlink(temporary.c_str());
-}
-
 std::string make_named(const std::string& parent, const std::string& name) {
     std::string fault = make_directory(parent, 0777);
     if (fault.empty()) fault = make_directory(parent + "/" + name, 0777);
     if (fault.empty()) fault = check_writable(parent + "/" + name);
-    if (fault.empty()) point_latest(parent, name);
     return fault;
 }
 
@@ -153,29 +142,59 @@ std::string run_name(const std::string& command, const Environment& environment,
     return base + "-" + file_name_part(id);
 }
 
+void point_latest(const std::string& run_directory) {
+    const std::filesystem::path path(run_directory);
+    const std::string latest = (path.parent_path() / "latest").string();
+    struct stat info {};
+    if (::lstat(latest.c_str(), &info) == 0 && !S_ISLNK(info.st_mode)) return;
+    const std::string temporary = latest + "." + random_letters();
+    if (::symlink(path.filename().c_str(), temporary.c_str()) != 0) return;
+    if (::rename(temporary.c_str(), latest.c_str()) != 0) ::unlink(temporary.c_str());
+}
+
+void discard_run_directory(const std::string& run_directory) {
+    if (run_directory.empty()) return;
+    std::error_code ignored;  // a directory that holds anything else stays
+    for (const auto& entry : std::filesystem::directory_iterator(run_directory, ignored))
+        if (entry.path().filename().string().starts_with(kPlanFile))  // also half written
+            ::unlink(entry.path().c_str());
+    ::rmdir(run_directory.c_str());
+}
+
+std::string newest_run(const Environment& environment) {
+    struct stat info {};
+    const std::string here = "toporun/latest";
+    if (::stat(here.c_str(), &info) == 0) return here;
+    const std::string state = state_directory(environment) + "/toporun/latest";
+    return ::stat(state.c_str(), &info) == 0 ? state : std::string();
+}
+
 RunDirectory make_run_directory(const std::string& command, const std::string& wanted,
                                 const Environment& environment) {
     if (!wanted.empty()) {
         std::string fault = make_directories(wanted);
         if (fault.empty()) fault = check_writable(wanted);
-        if (fault.empty()) return {wanted, wanted, {}};
-        return {{}, {}, "no run directory: " + fault};
+        if (fault.empty()) return {wanted, wanted, {}, true};
+        return {{}, {}, "no run directory: " + fault, true};
     }
-    const std::string name =
+    std::string name =
         run_name(command, environment, utc_compact(::time(nullptr)), random_letters());
+    // The commands of a batch script, one after another or at once, have no step to tell them
+    // apart.
+    if (name.ends_with(".batch")) name += "-" + random_letters();
     std::error_code error;
     const std::string here = std::filesystem::current_path(error).string();
     const std::string fault =
         error ? "the working directory: " + error.message() : make_named(here + "/toporun", name);
-    if (fault.empty()) return {here + "/toporun/" + name, "toporun/" + name, {}};
+    if (fault.empty()) return {here + "/toporun/" + name, "toporun/" + name, {}, false};
     const std::string state = state_directory(environment);
     std::string second = state.empty() ? "no home directory" : make_directories(state);
     if (second.empty()) second = make_named(state + "/toporun", name);
     if (second.empty()) {
         const std::string path = state + "/toporun/" + name;
-        return {path, path, "run directory is " + path + " (" + fault + ")"};
+        return {path, path, "run directory is " + path + " (" + fault + ")", false};
     }
-    return {{}, {}, "no run directory, so no report (" + fault + "; " + second + ")"};
+    return {{}, {}, "no run directory, so no report (" + fault + "; " + second + ")", false};
 }
 
 PrivateDirectory make_private_directory(const Environment& environment, std::uint64_t need_bytes) {

@@ -10,18 +10,32 @@
 namespace toporun::launcher {
 
 struct RunDirectory {
-    std::string path;   ///< "" = none could be made
-    std::string shown;  ///< as shown to the user: relative when below the working directory
-    std::string note;   ///< why it is not where the user would expect it; "" = it is
+    std::string path;    ///< "" = none could be made
+    std::string shown;   ///< as shown to the user: relative when below the working directory
+    std::string note;    ///< why it is not where the user would expect it; "" = it is
+    bool named = false;  ///< by --run-dir: `latest` does not point at it
 };
 
-/// Makes `<working directory>/toporun/<command>-<id>` and points `toporun/latest` at it; falls back
-/// to `$XDG_STATE_HOME/toporun/` (else ~/.local/state/toporun). `wanted` (--run-dir, TOPORUN_DIR)
-/// replaces the whole path and has no fall-back. The id is `<job>.<step>[.r<restart>]` in SLURM,
-/// else UTC time and four random letters. An existing directory of the same job is no error.
-/// Links in the way are not followed below the working directory. Never throws: see `note`.
+inline constexpr const char* kPlanFile = "plan.toml";
+
+/// Makes `<working directory>/toporun/<command>-<id>`; falls back to `$XDG_STATE_HOME/toporun/`
+/// (else
+/// ~/.local/state/toporun). `wanted` (--run-dir, TOPORUN_DIR) replaces the whole path and has no
+/// fall-back. The id is `<job>.<step>[.r<restart>]` in SLURM, else UTC time and four random
+/// letters. An existing directory of the same job step is no error: the nodes of the step share it;
+/// the commands of a batch script get one each. Links below the working directory are not followed
+/// and directories of other users not used. Never throws: see `note`.
 RunDirectory make_run_directory(const std::string& command, const std::string& wanted,
                                 const std::map<std::string, std::string>& environment);
+
+/// Points `latest` beside the run directory at it. Something of that name that is no link stays.
+void point_latest(const std::string& run_directory);
+
+/// Removes the run directory of a command that never started, if it holds nothing but our plan.
+void discard_run_directory(const std::string& run_directory);
+
+/// `toporun/latest` below the working directory, else that of the state directory; "" = neither.
+std::string newest_run(const std::map<std::string, std::string>& environment);
 
 /// The id that make_run_directory() uses, and the directory's name made of printable file-name
 /// characters only.

@@ -1,13 +1,19 @@
 #include "launcher/process/run_files.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
 #include "env/settings_text.hpp"
+#include "launcher/process/run_directory.hpp"
 #include "launcher/report/report.hpp"
 #include "launcher/report/write_file.hpp"
 
@@ -26,23 +32,40 @@ bool is_nccl_log(const std::filesystem::directory_entry& entry) {
 
 }  // namespace
 
+RunFiles::RunFiles(const std::string& run_directory, std::string node)
+    : path_(run_directory), node_(std::move(node)) {
+    if (run_directory.empty()) return;
+    const std::filesystem::path path(run_directory);
+    constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    directory_.reset(::open(path.c_str(), kFlags));
+    if (!directory_) fault_ = run_directory + ": " + std::strerror(errno);
+}
+
 std::string RunFiles::write(const std::string& name, const std::string& text) {
-    if (directory_.empty()) return {};
+    if (!directory_) return std::exchange(fault_, {});
+    const std::string held = "/proc/self/fd/" + std::to_string(directory_.get());
     try {
-        write_file(directory_ + "/" + name, text);
+        write_file(held + "/" + name, text);
         return {};
     } catch (const Error& fault) {
-        return fault.where().empty() ? std::string(fault.what())
-                                     : std::string(fault.what()) + " (" + fault.where() + ")";
+        std::string what = fault.what();
+        if (const std::size_t at = what.find(held); at != std::string::npos)
+            what.replace(at, held.size(), path_);
+        return what;
     }
 }
 
+bool RunFiles::exists(const std::string& name) const {
+    struct stat info {};
+    return ::fstatat(directory_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 std::string RunFiles::write_plan(const RunFacts& facts) {
-    return write("plan.toml", env::settings_toml(facts.plan));
+    return write(kPlanFile, env::settings_toml(facts.plan));
 }
 
 std::string RunFiles::keep_logs(const std::string& private_directory) {
-    if (directory_.empty() || private_directory.empty()) return {};
+    if (!directory_ || private_directory.empty()) return {};
     std::error_code error;
     std::vector<std::filesystem::path> logs;
     for (const auto& entry : std::filesystem::directory_iterator(private_directory, error))
@@ -60,20 +83,15 @@ std::string RunFiles::keep_logs(const std::string& private_directory) {
     return fault;
 }
 
-std::string RunFiles::write_report(RunFacts& facts) {
-    if (directory_.empty()) return {};
-    facts.report_path = facts.run_directory + "/report.txt";
-    std::string fault = write("report.json", report_json(facts));
-    if (fault.empty()) fault = write("report.txt", report_text(facts));
+std::string RunFiles::write_report(RunFacts& facts, bool again) {
+    if (!directory_) return std::exchange(fault_, {});
+    std::string stem = node_.empty() ? "report" : "node-" + node_ + "-" + random_letters();
+    if (!again && exists(stem + ".json")) stem += "-" + random_letters();
+    facts.report_path = facts.run_directory + "/" + stem + ".txt";
+    std::string fault = write(stem + ".json", report_json(facts));
+    if (fault.empty()) fault = write(stem + ".txt", report_text(facts));
     if (!fault.empty()) facts.report_path.clear();
     return fault;
-}
-
-void RunFiles::discard() {
-    if (directory_.empty()) return;
-    std::error_code ignored;  // a directory that holds anything else stays
-    std::filesystem::remove(directory_ + "/plan.toml", ignored);
-    std::filesystem::remove(directory_, ignored);
 }
 
 }  // namespace toporun::launcher

@@ -28,6 +28,16 @@ RunWatch::RunWatch(std::string private_directory) : directory_(std::move(private
 
 void RunWatch::poll() {
     if (directory_.empty()) return;
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= next_look_) {
+        find_rings();
+        next_look_ = now + std::chrono::seconds(1);
+    }
+    for (auto& [file, ring] : rings_)
+        if (ring.reader) poll_ring(ring);
+}
+
+void RunWatch::find_rings() {
     for (const std::filesystem::path& file : profiler::ring_files(directory_)) {
         if (rings_.contains(file) || rings_.size() >= kMostRings) continue;
         Ring ring;
@@ -38,8 +48,6 @@ void RunWatch::poll() {
         }
         rings_.emplace(file, std::move(ring));
     }
-    for (auto& [file, ring] : rings_)
-        if (ring.reader) poll_ring(ring);
 }
 
 void RunWatch::poll_ring(Ring& ring) {
@@ -56,6 +64,7 @@ void RunWatch::poll_ring(Ring& ring) {
 }
 
 void RunWatch::collect(RunFacts& facts) {
+    next_look_ = {};
     poll();
     facts.measured = in_flight_.measured();
     facts.notes.insert(facts.notes.end(), notes_.begin(), notes_.end());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -17,8 +18,12 @@ class RunWatch {
   public:
     explicit RunWatch(std::string private_directory);
 
-    /// Reads the new profiler records. Cheap; call it a few times a second.
+    /// Reads the new profiler records; looks for new rings once a second.
     void poll();
+
+    /// A rank of this node is measured: then poll() is to be called more often than a ring of the
+    /// fastest job wraps around.
+    bool measuring() const { return !rings_.empty(); }
 
     /// The in-flight figures so far.
     profiler::Measured measured() const { return in_flight_.measured(); }
@@ -34,7 +39,10 @@ class RunWatch {
     };
     void poll_ring(Ring& ring);
 
+    void find_rings();
+
     std::string directory_;
+    std::chrono::steady_clock::time_point next_look_{};
     std::map<std::filesystem::path, Ring> rings_;
     profiler::InFlight in_flight_;
     std::vector<std::string> notes_;

@@ -14,11 +14,21 @@ struct InheritedSignals {
     struct sigaction child;
 };
 
-/// Saves the inherited state, then: the relayed signals are blocked (they are read from a
-/// signalfd), SIGPIPE is ignored (own text on a closed stderr must not end the start), SIGCHLD has
-/// its default action (an inherited SIG_IGN would lose the command's status). Call while
-/// single-threaded.
+/// Saves the inherited state, then: SIGPIPE is ignored (own text on a closed stderr must not end
+/// the start), SIGCHLD has its default action (an inherited SIG_IGN would lose the command's
+/// status). Other signals keep their effect: what ends the bare command ends this process while it
+/// looks at the machine. Call while single-threaded.
 InheritedSignals take_signals();
+
+/// From here on the relayed signals and SIGCHLD wait to be read from a signalfd.
+void block_relayed_signals();
+
+/// A blocked signal that has come and would have ended this process but for
+/// block_relayed_signals(); 0 when there is none.
+int pending_end(const InheritedSignals& inherited);
+
+/// Forgets the relayed signals that have come, such as the Ctrl-C that ended the command.
+void drain_relayed_signals();
 
 /// Gives the inherited state back; async-signal-safe, for the child between fork and exec.
 void restore_signals(const InheritedSignals& inherited);

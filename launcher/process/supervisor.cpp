@@ -80,35 +80,49 @@ struct ChildSetup {
     }
 };
 
-constexpr std::chrono::milliseconds kReapInterval{500};
-
-class Relay {
+/// Reads signals, the observer's word on them, and the end of the command.
+class Attendant {
   public:
-    /// Throws when the descriptors for it cannot be had: before the launch, not after it.
-    Relay(asio::io_context& io, int link) : io_(io), signals_(io), link_(io), orphans_(io) {
-        const sigset_t relayed = relayed_signals();
-        signals_.assign(::signalfd(-1, &relayed, SFD_CLOEXEC | SFD_NONBLOCK));
+    /// Throws when its descriptors cannot be had: before the launch, not after it.
+    Attendant(asio::io_context& io, int link) : io_(io), signals_(io), link_(io) {
+        sigset_t wanted = relayed_signals();
+        sigaddset(&wanted, SIGCHLD);
+        signals_.assign(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
         if (link >= 0) link_.assign(::fcntl(link, F_DUPFD_CLOEXEC, 0));
         has_link_ = link >= 0;
     }
 
-    void start(pid_t child) {
+    /// Returns the command's wait status.
+    int attend(pid_t child) {
         child_ = child;
-        read_signal();
-        if (has_link_) read_link();
-        if (::getpid() == 1) reap_orphans();
-    }
-
-    void stop() {
-        bp::error_code ignored;
-        signals_.close(ignored);
-        if (link_.is_open()) link_.close(ignored);
-        orphans_.cancel();
+        try {
+            read_signal();
+            if (has_link_) read_link();
+            reap();
+            io_.run();
+        } catch (const std::exception&) {
+            // Signals are not passed on any more; the command goes on and is waited for.
+        }
+        while (!ended_ && ::waitpid(child_, &status_, 0) < 0 && errno == EINTR) {
+        }
+        return status_;
     }
 
     bool observer_lost() const { return observer_lost_; }
 
   private:
+    /// Every child that has ended: the command, the observer, and in process 1 of a container the
+    /// orphans.
+    void reap() {
+        int status = 0;
+        for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+            if (pid != child_) continue;
+            status_ = status;
+            ended_ = true;
+            io_.stop();
+        }
+    }
+
     void read_signal() {
         signals_.async_read_some(asio::buffer(&info_, sizeof info_),
                                  [this](bp::error_code error, std::size_t) {
@@ -120,6 +134,7 @@ class Relay {
 
     void take_signal() {
         const int signal = static_cast<int>(info_.ssi_signo);
+        if (signal == SIGCHLD) return reap();
         const bool from_process = info_.ssi_code <= 0;
         if (!from_process) {  // a key press: the command has it from the terminal
             if (signal == SIGTSTP) ::raise(SIGSTOP);
@@ -166,24 +181,12 @@ class Relay {
         });
     }
 
-    /// Process 1 of a container inherits every orphan. The command's own end and the observer's are
-    /// left to whoever waits for them.
-    void reap_orphans() {
-        siginfo_t ended{};
-        while (::waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid > 0 &&
-               ended.si_pid != child_ && !observer_lost_)
-            ::waitpid(ended.si_pid, nullptr, 0);
-        orphans_.expires_after(kReapInterval);
-        orphans_.async_wait([this](bp::error_code error) {
-            if (!error) reap_orphans();
-        });
-    }
-
     asio::io_context& io_;
     asio::posix::stream_descriptor signals_;
     asio::posix::stream_descriptor link_;
-    asio::steady_timer orphans_;
     pid_t child_ = -1;
+    int status_ = 0;
+    bool ended_ = false;
     SignalWindow window_;
     signalfd_siginfo info_{};
     bool has_link_ = false;
@@ -192,32 +195,34 @@ class Relay {
 
 constexpr const char* kShell = "/bin/sh";
 
-bp::process launch(asio::io_context& io, const ChildCommand& command,
-                   const InheritedSignals& inherited, bp::error_code& error) {
+/// The pid of the started command; 0 with `error` when exec failed. Throws when nothing was forked.
+pid_t launch(asio::io_context& io, const ChildCommand& command, const InheritedSignals& inherited,
+             bp::error_code& error) {
     ChildSetup setup{c_strings(command.argv), c_strings(command.environment), inherited,
                      command.parent_death_signal, ::getpid()};
     bp::posix::default_launcher launcher;
     error.clear();
-    auto child =
-        launcher(io.get_executor(), error, command.executable, std::vector<std::string>{}, setup);
-    if (error && launcher.pid > 0) ::waitpid(launcher.pid, nullptr, 0);  // v2 leaves a zombie
-    return child;
-}
-
-int wait_plainly(pid_t pid) {
-    int status = 0;
-    while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    try {
+        launcher(io.get_executor(), error, command.executable, std::vector<std::string>{}, setup)
+            .detach();
+    } catch (const boost::system::system_error&) {
+        if (launcher.pid <= 0) throw;
+        // The command runs, only v2's own handle for waiting was refused (no pidfd_open before
+        // Linux 5.3): it is not needed here.
     }
-    return status;
+    if (error && launcher.pid <= 0) throw boost::system::system_error(error);
+    if (!error) return launcher.pid;
+    ::waitpid(launcher.pid, nullptr, 0);  // v2 leaves a zombie
+    return 0;
 }
 
 }  // namespace
 
 ChildEnd supervise(const ChildCommand& command, const InheritedSignals& inherited, int link) {
     asio::io_context io;
-    Relay relay(io, link);
+    Attendant attendant(io, link);
     bp::error_code error;
-    bp::process child = launch(io, command, inherited, error);
+    pid_t child = launch(io, command, inherited, error);
     if (error.value() == ENOEXEC) {  // no "#!": /bin/sh runs it, as execvp and shells do
         ChildCommand script = command;
         script.executable = kShell;
@@ -231,23 +236,9 @@ ChildEnd supervise(const ChildCommand& command, const InheritedSignals& inherite
         return end;
     }
     end.started = true;
-    const pid_t pid = child.id();
-    if (link >= 0) send_message(link, {LinkKind::started, pid});
-    bool waited = false;
-    try {
-        relay.start(pid);
-        child.async_wait([&](bp::error_code fault, int) {
-            waited = !fault;
-            relay.stop();
-            io.stop();
-        });
-        io.run();
-    } catch (const std::exception&) {
-        waited = false;  // no descriptor left, say: signals are not relayed, the command goes on
-    }
-    end.status = waited ? child.native_exit_code() : wait_plainly(pid);
-    child.detach();  // the destructor would end a command that still ran
-    end.observer_lost = relay.observer_lost();
+    if (link >= 0) send_message(link, {LinkKind::started, child});
+    end.status = attendant.attend(child);
+    end.observer_lost = attendant.observer_lost();
     return end;
 }
 

@@ -69,10 +69,66 @@ TEST_CASE("a run directory lies below the working directory and is the latest") 
     CHECK(made.note.empty());
     CHECK(fs::is_directory(made.path));
     CHECK(made.shown.starts_with("toporun/train-"));
+    point_latest(made.path);
     CHECK(fs::equivalent("toporun/latest", made.path));
+    CHECK(newest_run({}) == "toporun/latest");
     const RunDirectory second = make_run_directory("train", "", {});
     CHECK(second.path != made.path);
+    CHECK(fs::equivalent("toporun/latest", made.path));
+    point_latest(second.path);
     CHECK(fs::equivalent("toporun/latest", second.path));
+}
+
+TEST_CASE("the run directory of a command that never started goes away unless it holds more") {
+    const TemporaryDirectory temporary;
+    const WorkingDirectory here(temporary.path());
+    const RunDirectory empty = make_run_directory("train", "", {});
+    temporary.write(fs::path(empty.shown) / "plan.toml", "x");
+    temporary.write(fs::path(empty.shown) / "plan.toml.12.0.tmp", "x");
+    discard_run_directory(empty.path);
+    CHECK_FALSE(fs::exists(empty.path));
+    const RunDirectory used = make_run_directory("train", "", {});
+    temporary.write(fs::path(used.shown) / "mine", "x");
+    discard_run_directory(used.path);
+    CHECK(fs::exists(used.path));
+    discard_run_directory("");
+}
+
+TEST_CASE("the newest run is looked for where runs fall back to") {
+    const TemporaryDirectory temporary;
+    const TemporaryDirectory state;
+    const WorkingDirectory here(temporary.path());
+    const std::map<std::string, std::string> environment = {
+        {"XDG_STATE_HOME", state.path().string()}};
+    CHECK(newest_run(environment).empty());
+    temporary.write("toporun", "a file");
+    point_latest(make_run_directory("t", "", environment).path);
+    CHECK(newest_run(environment) == state.path().string() + "/toporun/latest");
+}
+
+TEST_CASE("a directory of another user is not used") {
+    if (::geteuid() != 0) {
+        MESSAGE("skipped: giving a directory away needs root");
+        return;
+    }
+    const TemporaryDirectory temporary;
+    const TemporaryDirectory state;
+    const WorkingDirectory here(temporary.path());
+    fs::create_directory("toporun");
+    REQUIRE(::chown("toporun", 65534, 65534) == 0);
+    const RunDirectory made =
+        make_run_directory("t", "", {{"XDG_STATE_HOME", state.path().string()}});
+    CHECK(made.path.starts_with(state.path().string()));
+    CHECK(made.note.find("another user") != std::string::npos);
+}
+
+TEST_CASE("the commands of a batch script have a directory each") {
+    const TemporaryDirectory temporary;
+    const WorkingDirectory here(temporary.path());
+    const std::map<std::string, std::string> job = {{"SLURM_JOB_ID", "7"}};
+    const std::string first = make_run_directory("t", "", job).shown;
+    CHECK(first.starts_with("toporun/t-7.batch-"));
+    CHECK(make_run_directory("t", "", job).shown != first);
 }
 
 TEST_CASE("the directory of the same job is taken again") {
@@ -99,7 +155,7 @@ TEST_CASE("a file named latest is left alone") {
     const TemporaryDirectory temporary;
     const WorkingDirectory here(temporary.path());
     temporary.write("toporun/latest", "mine");
-    CHECK_FALSE(make_run_directory("t", "", {}).path.empty());
+    point_latest(make_run_directory("t", "", {}).path);
     CHECK(tests::read_file("toporun/latest") == "mine");
 }
 
