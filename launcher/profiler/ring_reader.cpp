@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <cstring>
 #include <system_error>
-#include <utility>
 
 #include "base/error.hpp"
 
@@ -50,49 +49,17 @@ Record record_at(const unsigned char* from) {
 
 }  // namespace
 
-RingReader::RingReader(const std::filesystem::path& file) {
-    descriptor_ = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (descriptor_ < 0) {
+RingReader::RingReader(const std::filesystem::path& file)
+    : descriptor_(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)) {
+    if (!descriptor_) {
         throw Error("cannot open the profile: " + std::string(std::strerror(errno)), file.string());
     }
-    try {
-        read_header(file);
-    } catch (...) {
-        close(descriptor_);
-        throw;
-    }
-}
-
-RingReader::~RingReader() {
-    if (descriptor_ >= 0) close(descriptor_);
-}
-
-RingReader::RingReader(RingReader&& other) noexcept {
-    *this = std::move(other);
-}
-
-RingReader& RingReader::operator=(RingReader&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    key_ = other.key_;
-    abi_ = other.abi_;
-    table_offset_ = other.table_offset_;
-    records_offset_ = other.records_offset_;
-    communicator_bytes_ = other.communicator_bytes_;
-    communicator_capacity_ = other.communicator_capacity_;
-    record_bytes_ = other.record_bytes_;
-    slots_ = other.slots_;
-    communicators_ = std::move(other.communicators_);
-    tail_ = other.tail_;
-    taken_ = std::move(other.taken_);
-    lost_ = other.lost_;
-    unfinished_ = other.unfinished_;
-    notes_ = std::move(other.notes_);
-    return *this;
+    read_header(file);
 }
 
 void RingReader::read_header(const std::filesystem::path& file) {
     struct stat status = {};
-    if (fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
+    if (fstat(descriptor_.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
         throw Error("the profile is not a regular file", file.string());
     }
     RingHeader header = {};
@@ -124,7 +91,7 @@ void RingReader::read_header(const std::filesystem::path& file) {
 bool RingReader::read_at(std::uint64_t offset, void* to, std::size_t size) {
     char* place = static_cast<char*>(to);
     while (size > 0) {
-        const ssize_t got = pread(descriptor_, place, size, static_cast<off_t>(offset));
+        const ssize_t got = pread(descriptor_.get(), place, size, static_cast<off_t>(offset));
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) return false;
         place += got;
@@ -177,17 +144,20 @@ std::vector<Collective> RingReader::poll() {
     const std::uint64_t span = std::max<std::uint64_t>(1, kSpanBytes / record_bytes_);
     for (std::uint64_t first = tail_; first < next;) {  // a span never crosses the end of the ring
         const std::uint64_t to_end = slots_ - (first & (slots_ - 1));
-        const std::uint64_t last = std::min({next, first + span, first + to_end});
-        take_span(first, last, found);
-        first = last;
+        std::uint64_t last = std::min({next, first + span, first + to_end});
+        const std::uint64_t next_first = last;
+        while (first < last && is_taken(first)) ++first;
+        while (first < last && is_taken(last - 1)) --last;
+        if (first < last) take_span(first, last, found);
+        first = next_first;
     }
-    while (tail_ < next && taken_[tail_ & (slots_ - 1)]) {
+    while (tail_ < next && is_taken(tail_)) {
         taken_[tail_ & (slots_ - 1)] = false;
         ++tail_;
     }
     unfinished_ = 0;
     for (std::uint64_t ticket = tail_; ticket < next; ++ticket) {
-        unfinished_ += taken_[ticket & (slots_ - 1)] ? 0 : 1;
+        unfinished_ += is_taken(ticket) ? 0 : 1;
     }
     return found;
 }

@@ -5,22 +5,18 @@
 #include <string>
 #include <vector>
 
+#include "base/descriptors.hpp"
 #include "launcher/profiler/collective.hpp"
 
 namespace toporun::profiler {
 
 /// Follows one ring file while a training process writes it. Reads with pread only, so that a file
-/// which is cut meanwhile is a note and never a signal; trusts nothing in it. Memory: 64 bytes a
-/// slot.
+/// which is cut meanwhile is a note and never a signal; trusts nothing in it. Memory: one bit a
+/// slot and what one poll returns.
 class RingReader {
   public:
     /// Throws Error when `file` cannot be opened or is no ring file of a known form.
     explicit RingReader(const std::filesystem::path& file);
-    ~RingReader();
-    RingReader(const RingReader&) = delete;
-    RingReader& operator=(const RingReader&) = delete;
-    RingReader(RingReader&& other) noexcept;
-    RingReader& operator=(RingReader&& other) noexcept;
 
     /// The operations that have become complete since the last call, in the order of their launch
     /// as far as they completed in it. Never throws for what the file holds: a fault becomes a
@@ -42,11 +38,12 @@ class RingReader {
     void read_communicators();
     bool read_at(std::uint64_t offset, void* to, std::size_t size);
     void give_up_below(std::uint64_t first);
+    bool is_taken(std::uint64_t ticket) const { return taken_[ticket & (slots_ - 1)]; }
     void take_span(std::uint64_t first, std::uint64_t last, std::vector<Collective>& out);
     Collective collective(const Record& record) const;
     void note(const std::string& text);
 
-    int descriptor_ = -1;
+    Descriptor descriptor_;
     RankKey key_;
     int abi_ = 0;
     std::uint64_t table_offset_ = 0, records_offset_ = 0;

@@ -11,6 +11,8 @@
 #include "examples/nccl_interfaces.hpp"
 #include "examples/nccl_log_templates.hpp"
 #include "files.hpp"
+#include "launcher/profiler/record.hpp"
+#include "launcher/profiler/ring_slots.hpp"
 #include "run_command.hpp"
 
 namespace toporun::tests {
@@ -293,6 +295,23 @@ TEST_CASE("Sums are exact for process counts and sizes that do not divide") {
 TEST_CASE("The program holds the text from which a launcher reads NCCL's version") {
     CHECK(read_file(TOPORUN_RING_ALLREDUCE).find("NCCL version 2.28.9+cuda13.0") !=
           std::string::npos);
+}
+
+TEST_CASE("Rings of the size for two ranks keep 20000 fast operations until somebody looks") {
+    const TemporaryDirectory directory;
+    const std::string slots = std::to_string(profiler::ring_slots(2, std::nullopt));
+    const CommandOutput output = ring_allreduce(
+        2,
+        "NCCL_PROFILER_PLUGIN=" TOPORUN_PLUGIN " TOPORUN_PROFILE_DIR=" + directory.path().string() +
+            " " + profiler::kSlotsVariable + "=" + slots,
+        "--steps 20000 --elements 16 --compute-us 0");
+    CAPTURE(output.text);
+    REQUIRE(output.status == 0);
+    const profiler::Measured result = measure(directory.path());
+    CHECK(result.lost == 0);
+    CHECK(result.label == profiler::Label::measured);
+    REQUIRE(result.ranks.size() == 2);
+    CHECK(result.ranks[0].operations == 20000);
 }
 
 /// TOPORUN_SHARE_RUNS=20 repeats the comparison and prints each pair of figures.

@@ -81,6 +81,21 @@ TEST_CASE("Each complete record is returned once, also when earlier ones complet
     CHECK(reader.key() == RankKey{2, 0, 4711});
 }
 
+TEST_CASE("What was taken is not read again behind an operation that does not end") {
+    const TemporaryDirectory directory;
+    Image image;
+    for (std::uint64_t ticket = 0; ticket < 60; ++ticket) {
+        if (ticket != 3) image.complete(ticket);
+    }
+    const std::filesystem::path file = image.save(directory);
+    RingReader reader(file);
+    CHECK(reader.poll().size() == 59);
+    std::filesystem::resize_file(file, image.records() + 4 * sizeof(Record));
+    CHECK(reader.poll().empty());
+    CHECK(reader.notes().empty());
+    CHECK(reader.unfinished() == 1);
+}
+
 TEST_CASE("Operations that were overwritten unread are counted") {
     const TemporaryDirectory directory;
     Image image;
