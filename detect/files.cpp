@@ -11,27 +11,13 @@
 #include <cstdlib>
 #include <memory>
 
+#include "base/descriptors.hpp"
 #include "base/text.hpp"
 
 namespace toporun::detect {
 namespace {
 
 constexpr std::size_t kMostNames = 65536;
-
-/// A descriptor that ends with the scope.
-class Descriptor {
-  public:
-    explicit Descriptor(int fd) : fd_(fd) {}
-    ~Descriptor() {
-        if (fd_ >= 0) close(fd_);
-    }
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    int get() const { return fd_; }
-
-  private:
-    int fd_;
-};
 
 struct CloseDirectory {
     void operator()(DIR* directory) const { closedir(directory); }
@@ -49,8 +35,7 @@ std::optional<std::string> read_regular(const std::string& path, std::uint64_t o
     // Non-blocking: a FIFO in place of a file must not hold the launch up.
     const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     struct stat status {};
-    if (file.get() < 0 || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode))
-        return std::nullopt;
+    if (!file || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
     if (offset > static_cast<std::uint64_t>(INT64_MAX)) return std::string();
     std::string text;
     while (text.size() < most_bytes) {

@@ -14,6 +14,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/descriptors.hpp"
+
 namespace toporun::detect {
 namespace {
 
@@ -45,7 +47,7 @@ bool detach(pid_t parent, int result) {
     for (int fd = 0; fd < kResultDescriptor; ++fd)
         if (dup2(null_copy, fd) < 0) return false;
     if (dup2(pipe_copy, kResultDescriptor) < 0) return false;
-    closefrom(kResultDescriptor + 1);
+    close_descriptors_except(std::array{0, 1, 2, kResultDescriptor});
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     return getppid() == parent;
 }
@@ -113,17 +115,18 @@ HelperResult run_helper(const std::function<std::string()>& work, std::chrono::m
         result.failure = fmt::format("no pipe: {}", std::strerror(errno));
         return result;
     }
+    Descriptor reading(ends[0]);
+    Descriptor writing(ends[1]);
     const pid_t parent = getpid();
     const pid_t helper = fork();
-    if (helper == 0) helper_main(work, parent, ends[1]);
-    close(ends[1]);
+    if (helper == 0) helper_main(work, parent, writing.get());
+    writing.reset();
     if (helper < 0) {
         result.failure = fmt::format("no process: {}", std::strerror(errno));
-        close(ends[0]);
         return result;
     }
-    const bool complete = read_all(ends[0], end, most_bytes, result.bytes);
-    close(ends[0]);
+    const bool complete = read_all(reading.get(), end, most_bytes, result.bytes);
+    reading.reset();  // whatever it still writes ends it
     if (!complete) {
         abandon(helper);
         result.failure = result.bytes.size() > most_bytes

@@ -16,6 +16,7 @@
 #include <csignal>
 #include <cstdlib>
 
+#include "base/descriptors.hpp"
 #include "base/text.hpp"
 
 namespace toporun::launcher {
@@ -24,23 +25,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto kVersionLimit = std::chrono::seconds(2);
 constexpr std::size_t kVersionBytes = 4096;
-
-/// A file descriptor of this process alone.
-class Descriptor {
-  public:
-    explicit Descriptor(int fd) : fd_(fd) {}
-    ~Descriptor() { reset(); }
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    int get() const { return fd_; }
-    void reset() {
-        if (fd_ >= 0) ::close(fd_);
-        fd_ = -1;
-    }
-
-  private:
-    int fd_;
-};
 
 /// What comes out of `fd` until it is closed, `limit` bytes are there, or the time is up.
 std::string read_until(int fd, std::size_t limit, Clock::time_point deadline) {
@@ -154,8 +138,7 @@ bool SystemHost::is_executable(const std::string& path) const {
 std::optional<std::string> SystemHost::read_file(const std::string& path, std::size_t limit) const {
     const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
     struct stat info = {};
-    if (file.get() < 0 || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode))
-        return std::nullopt;
+    if (!file || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
     std::string text(limit, '\0');
     std::size_t used = 0;
     while (used < limit) {

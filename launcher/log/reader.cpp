@@ -12,22 +12,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/descriptors.hpp"
+
 namespace toporun::launcher {
 namespace {
-
-class Descriptor {
-  public:
-    explicit Descriptor(int number) : number_(number) {}
-    ~Descriptor() {
-        if (number_ >= 0) close(number_);
-    }
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    int number() const { return number_; }
-
-  private:
-    int number_;
-};
 
 /// Cuts a stream of bytes into lines of bounded length.
 class LineSplitter {
@@ -79,7 +67,7 @@ void add_log_file(LogModel& model, const std::string& file) {
     // Non-blocking: opening a FIFO in the place of a log must not hang.
     const Descriptor descriptor(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     struct stat status {};
-    if (descriptor.number() < 0 || fstat(descriptor.number(), &status) != 0) {
+    if (!descriptor || fstat(descriptor.get(), &status) != 0) {
         model.add_note(fmt::format("cannot read {}: {}", file, std::strerror(errno)));
         return;
     }
@@ -87,7 +75,7 @@ void add_log_file(LogModel& model, const std::string& file) {
         model.add_note(fmt::format("cannot read {}: not a regular file", file));
         return;
     }
-    read_all(model, descriptor.number(), file);
+    read_all(model, descriptor.get(), file);
 }
 
 LogModel read_log_directory(const std::string& directory) {
