@@ -15,7 +15,7 @@ using nvml::kSuccess;
 template <std::size_t N>
 void copy_text(std::array<char, N>& to, const char* from) {
     to.fill('\0');
-    if (from != nullptr) std::strncpy(to.data(), from, N - 1);
+    if (from != nullptr) std::memcpy(to.data(), from, strnlen(from, N - 1));
 }
 
 template <class Function>
