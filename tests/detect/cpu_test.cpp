@@ -21,12 +21,6 @@ Cpu cpu_of(const Tree& tree, std::vector<std::string>& notes) {
     return detect::detect_cpu(tree.root(), Files(tree.root()), notes);
 }
 
-Machine detect_tree(const Tree& tree) {
-    detect::Sources sources;
-    sources.root = tree.root();
-    return detect::detect_machine(sources);
-}
-
 }  // namespace
 
 TEST_CASE("cores, siblings, packages, caches and NUMA nodes come from the tree") {

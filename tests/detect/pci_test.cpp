@@ -28,12 +28,6 @@ std::string add_port(const Tree& tree, const std::string& above, const std::stri
     return above + "/" + port;
 }
 
-Machine detect_tree(const Tree& tree) {
-    detect::Sources sources;
-    sources.root = tree.root();
-    return detect::detect_machine(sources);
-}
-
 /// Four GPUs and an adapter below two switches of one package, two switches in cascade on the
 /// other.
 void four_pcie_gpus(const Tree& tree) {

@@ -115,6 +115,13 @@ class StubNvml {
     std::string path_;
 };
 
+/// What detection makes of the tree alone.
+inline detect::Machine detect_tree(const Tree& tree) {
+    detect::Sources sources;
+    sources.root = tree.root();
+    return detect::detect_machine(sources);
+}
+
 inline bool has_note(const detect::Machine& machine, const std::string& part) {
     for (const std::string& note : machine.notes)
         if (note.find(part) != std::string::npos) return true;
