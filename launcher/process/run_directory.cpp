@@ -1,7 +1,6 @@
 #include "launcher/process/run_directory.hpp"
 
 #include <fcntl.h>
-#include <pwd.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -15,6 +14,7 @@
 #include <optional>
 
 #include "base/text.hpp"
+#include "detect/account.hpp"
 
 namespace toporun::launcher {
 namespace {
@@ -79,18 +79,11 @@ std::string make_named(const std::string& parent, const std::string& name) {
     return fault;
 }
 
-/// Home from the environment, else from the password database; "" when there is none.
-std::string home_directory(const Environment& environment) {
-    const std::string home = value(environment, "HOME");
-    if (!home.empty()) return home;
-    const passwd* entry = ::getpwuid(::getuid());
-    return entry != nullptr && entry->pw_dir != nullptr ? entry->pw_dir : "";
-}
-
 std::string state_directory(const Environment& environment) {
     const std::string state = value(environment, "XDG_STATE_HOME");
     if (!state.empty() && state.front() == '/') return state;
-    const std::string home = home_directory(environment);
+    std::string home = value(environment, "HOME");
+    if (home.empty()) home = detect::account_home(detect::Files(""));
     return home.empty() ? std::string() : home + "/.local/state";
 }
 

@@ -23,9 +23,9 @@ class RunFiles {
     std::string keep_logs(const std::string& private_directory);
 
     /// report.txt and report.json, or `node-<node>-<letters>` with these endings; another name
-    /// where an earlier command of the job step has left its report. Sets facts.report_path to what
-    /// was written.
-    std::string write_report(RunFacts& facts);
+    /// where an earlier command of the job step has left its report, unless `again` says that it is
+    /// this run's. Sets facts.report_path to what was written.
+    std::string write_report(RunFacts& facts, bool again);
 
   private:
     std::string write(const std::string& name, const std::string& text);
