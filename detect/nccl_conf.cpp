@@ -1,12 +1,12 @@
 #include "detect/nccl_conf.hpp"
 
 #include <fmt/format.h>
-#include <pwd.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "detect/account.hpp"
 #include "detect/files.hpp"
 
 namespace toporun::detect {
@@ -17,20 +17,6 @@ constexpr std::size_t kMostCharacters = 1023;  ///< of a name or a value (NCCL s
 bool has_name(const std::vector<ConfValue>& values, const std::string& name) {
     return std::any_of(values.begin(), values.end(),
                        [&](const ConfValue& value) { return value.name == name; });
-}
-
-/// Home directory of the password database, which is where NCCL looks, never $HOME. /etc/passwd is
-/// asked first: a directory service may be slow.
-std::string home_directory(const Files& files) {
-    const uid_t user = getuid();
-    for (const std::string& line : split(files.read("/etc/passwd").value_or(""), '\n')) {
-        const std::vector<std::string> fields = split(line, ':');
-        if (fields.size() >= 7 && to_integer(fields[2]) == static_cast<long long>(user))
-            return fields[5];
-    }
-    if (!files.real()) return {};
-    const passwd* entry = getpwuid(user);
-    return entry == nullptr || entry->pw_dir == nullptr ? std::string() : entry->pw_dir;
 }
 
 std::string current_directory() {
@@ -75,7 +61,7 @@ std::vector<ConfValue> read_nccl_conf(const std::string& root,
         const bool relative = named->second.front() != '/';
         add_file(files, relative ? current_directory() + "/" + named->second : named->second,
                  values);
-    } else if (const std::string home = home_directory(files); !home.empty()) {
+    } else if (const std::string home = account_home(files); !home.empty()) {
         add_file(files, home + "/.nccl.conf", values);
     }
     add_file(files, "/etc/nccl.conf", values);
