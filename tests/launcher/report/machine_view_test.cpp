@@ -7,7 +7,8 @@ namespace toporun::tests {
 
 TEST_CASE("the view of each machine is as reviewed") {
     for (const auto& sample : sample_machines())
-        check_golden(launcher::machine_view(sample.second), "detect/" + sample.first + ".txt");
+        check_golden(launcher::machine_view(sample.second),
+                     "report/machine/" + sample.first + ".txt");
 }
 
 TEST_CASE("the machine line says what decides") {
