@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
+#include <chrono>
+#include <ctime>
 #include <filesystem>
 
 #include "files.hpp"
@@ -72,4 +74,49 @@ TEST_CASE("bytes that are no text are read") {
     directory.write("nccl.0.log", bytes + "\na:1:1 [0] NCCL INFO Using network IB\n");
     CHECK(read_log_directory(directory.path()).summary().networks ==
           std::vector<std::string>{"IB"});
+}
+
+TEST_CASE("a log of the user's own is found by its name's placeholders") {
+    const std::string line = "a:1:1 [0] NCCL INFO Using network ";
+    const TemporaryDirectory directory;
+    const auto file = [&](const std::string& name, const std::string& network) {
+        directory.write(name, line + network + "\n");
+        return directory.path() / name;
+    };
+    file("nccl.node-a.17.log", "IB");
+    file("nccl.node-a.18.log", "Socket");
+    file("nccl.node-a.log", "one part is missing");
+    file("other.node-a.17.log", "another name");
+    file("100%[x].17", "percent");
+    std::filesystem::create_directory(directory.path() / "nccl.dir.1.log");
+    REQUIRE(mkfifo((directory.path() / "nccl.fifo.1.log").c_str(), 0600) == 0);
+    std::filesystem::create_symlink("other.node-a.17.log", directory.path() / "nccl.link.1.log");
+    const auto networks = [&](const std::string& pattern, std::time_t since) {
+        const LogSummary summary =
+            read_log_pattern((directory.path() / pattern).string(), since).summary();
+        CHECK(summary.notes.empty());
+        return summary.networks;
+    };
+    CHECK(networks("nccl.%h.%p.log", 0) == std::vector<std::string>{"IB", "Socket"});
+    CHECK(networks("nccl.%h.17.log", 0) == std::vector<std::string>{"IB"});
+    CHECK(networks("100%%[x].%p", 0) == std::vector<std::string>{"percent"});
+    CHECK(networks("nccl.*.log", 0).empty());  // NCCL knows no wildcards
+    CHECK(networks("absent", 0).empty());
+    CHECK(networks("", 0).empty());
+    // Only what this run wrote.
+    using Clock = std::filesystem::file_time_type::clock;
+    std::filesystem::last_write_time(directory.path() / "nccl.node-a.17.log",
+                                     Clock::now() - std::chrono::hours(1));
+    const std::time_t minutes_ago = std::time(nullptr) - 600;
+    CHECK(networks("nccl.%h.%p.log", minutes_ago) == std::vector<std::string>{"Socket"});
+}
+
+TEST_CASE("a name that fits very many files is read up to a bound") {
+    const TemporaryDirectory directory;
+    for (std::size_t i = 0; i <= kMostFollowedFiles; ++i)
+        directory.write(std::to_string(i), "a:1:1 [0] NCCL INFO Using network IB\n");
+    const LogSummary summary = read_log_pattern((directory.path() / "%p").string(), 0).summary();
+    CHECK(summary.lines == kMostFollowedFiles);
+    REQUIRE(summary.notes.size() == 1);
+    CHECK(summary.notes[0].find("left out") != std::string::npos);
 }
