@@ -17,7 +17,6 @@ struct Counts {
     int networks = 0;
     int inits = 0;
     int warnings = 0;
-    friend bool operator==(const Counts&, const Counts&) = default;
 };
 
 int occurrences(const std::string& text, const std::string& part) {
