@@ -67,6 +67,24 @@ TEST_CASE("what cannot be read is a note and does not hang") {
     CHECK(absent.notes[0].find("No such file") != std::string::npos);
 }
 
+TEST_CASE("of logs beyond the limit the beginnings are read, whole lines of them") {
+    const TemporaryDirectory directory;
+    const std::string socket = "a:1:1 [0] NCCL INFO Using network Socket\n";
+    const std::string ib = "a:2:2 [1] NCCL INFO Using network IB\n";
+    directory.write("nccl.0.log", socket + socket + socket + socket);
+    directory.write("nccl.1.log", ib);
+    const std::uint64_t all = 4 * socket.size() + ib.size();
+    const LogSummary whole = read_log_directory(directory.path(), all).summary();
+    CHECK(whole.lines == 5);
+    CHECK(whole.notes.empty());
+    const LogSummary part = read_log_directory(directory.path(), all - 2).summary();
+    CHECK(part.lines == 4);
+    CHECK(part.networks == std::vector<std::string>{"Socket", "IB"});  // not "Sock"
+    REQUIRE(part.notes.size() == 1);
+    CHECK(part.notes[0].starts_with("1 of 2 NCCL logs are longer than "));
+    CHECK(read_log_directory(directory.path(), 0).summary().lines == 0);
+}
+
 TEST_CASE("bytes that are no text are read") {
     const TemporaryDirectory directory;
     std::string bytes;
