@@ -128,7 +128,7 @@ void RingReader::read_communicators() {
     }
 }
 
-std::vector<Collective> RingReader::poll() {
+std::vector<Collective> RingReader::poll(std::size_t most) {
     std::vector<Collective> found;
     std::uint64_t next = 0;
     if (!read_at(offsetof(RingHeader, next_ticket), &next, sizeof next)) {
@@ -142,7 +142,8 @@ std::vector<Collective> RingReader::poll() {
     read_communicators();  // after the count: every operation below it finds its communicator
     if (next - tail_ > slots_) give_up_below(next - slots_);
     const std::uint64_t span = std::max<std::uint64_t>(1, kSpanBytes / record_bytes_);
-    for (std::uint64_t first = tail_; first < next;) {  // a span never crosses the end of the ring
+    // A span never crosses the end of the ring.
+    for (std::uint64_t first = tail_; first < next && found.size() < most;) {
         const std::uint64_t to_end = slots_ - (first & (slots_ - 1));
         std::uint64_t last = std::min({next, first + span, first + to_end});
         const std::uint64_t next_first = last;

@@ -10,6 +10,10 @@
 
 namespace toporun::profiler {
 
+/// Operations of one rank that are added up before the next rank's turn: half of what
+/// Matching::kPending lets wait.
+inline constexpr std::size_t kPollTurn = 2048;
+
 /// Follows one ring file while a training process writes it. Reads with pread only, so that a file
 /// which is cut meanwhile is a note and never a signal; trusts nothing in it. Memory: one bit a
 /// slot and what one poll returns.
@@ -20,8 +24,9 @@ class RingReader {
 
     /// The operations that have become complete since the last call, in the order of their launch
     /// as far as they completed in it. Never throws for what the file holds: a fault becomes a
-    /// note.
-    std::vector<Collective> poll();
+    /// note. Ends early once about `most` have been found: several rings that are read in turns of
+    /// kPollTurn, until none fills its turn, keep the ranks together, as matching needs it.
+    std::vector<Collective> poll(std::size_t most = SIZE_MAX);
 
     RankKey key() const { return key_; }
     int abi() const { return abi_; }  ///< plugin interface that NCCL chose: 4, 5

@@ -310,6 +310,7 @@ TEST_CASE("Rings of the size for two ranks keep 20000 fast operations until some
     const profiler::Measured result = measure(directory.path());
     CHECK(result.lost == 0);
     CHECK(result.label == profiler::Label::measured);
+    CHECK(result.parts_label == profiler::Label::measured);  // all of them found their match
     REQUIRE(result.ranks.size() == 2);
     CHECK(result.ranks[0].operations == 20000);
 }
@@ -320,8 +321,8 @@ TEST_CASE("The measured share agrees with the program's own count within two poi
         const char* name;
         const char* options;
         bool above_limit;
-    } rows[] = {{"little compute", "", true},
-                {"much compute", "--compute-us 8000 --steps 200 --elements 65536", false}};
+    } rows[] = {{"little compute", "--compute-us 0 --elements 16384 --steps 5000", true},
+                {"much compute", "--compute-us 20000 --elements 65536 --steps 60", false}};
     const char* wanted = std::getenv("TOPORUN_SHARE_RUNS");
     const int runs = wanted != nullptr ? std::max(1, std::atoi(wanted)) : 1;
     for (const auto& row : rows) {

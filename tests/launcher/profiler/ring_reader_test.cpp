@@ -96,6 +96,24 @@ TEST_CASE("What was taken is not read again behind an operation that does not en
     CHECK(reader.unfinished() == 1);
 }
 
+TEST_CASE("A turn ends early, the next one goes on") {
+    const TemporaryDirectory directory;
+    Image image;
+    for (std::uint64_t ticket = 40; ticket < 104; ++ticket) image.complete(ticket);
+    RingReader reader(image.save(directory));
+    // 64 slots are two spans here: up to the end of the ring, then from its beginning.
+    const auto first = reader.poll(1);
+    REQUIRE(first.size() == 24);
+    CHECK(first.front().sequence == 40);
+    CHECK(reader.poll(0).empty());
+    const auto second = reader.poll(1000);
+    REQUIRE(second.size() == 40);
+    CHECK(second.back().sequence == 103);
+    CHECK(reader.poll(1).empty());
+    CHECK(reader.unfinished() == 0);
+    CHECK(reader.lost() == 40);
+}
+
 TEST_CASE("Operations that were overwritten unread are counted") {
     const TemporaryDirectory directory;
     Image image;

@@ -30,17 +30,22 @@ inline CommandOutput run_command(const std::string& command) {
     return output;
 }
 
-/// All rings of a directory added up, as the observer does at the end of a run.
+/// All rings of a directory added up, in turns as the observer does it.
 inline profiler::Measured measure(const std::filesystem::path& directory) {
     profiler::InFlight sum;
-    for (const auto& file : profiler::ring_files(directory)) {
-        profiler::RingReader reader(file);
-        for (const profiler::Collective& collective : reader.poll()) {
-            sum.add(reader.key(), collective);
+    std::vector<profiler::RingReader> readers;
+    for (const auto& file : profiler::ring_files(directory)) readers.emplace_back(file);
+    for (bool more = true; more;) {
+        more = false;
+        for (profiler::RingReader& reader : readers) {
+            const auto found = reader.poll(profiler::kPollTurn);
+            for (const auto& collective : found) sum.add(reader.key(), collective);
+            more = more || found.size() >= profiler::kPollTurn;
         }
-        for (const profiler::Communicator& communicator : reader.communicators()) {
+    }
+    for (const profiler::RingReader& reader : readers) {
+        for (const auto& communicator : reader.communicators())
             sum.member(reader.key(), communicator);
-        }
         sum.lost(reader.key(), reader.lost());
     }
     return sum.measured();
