@@ -12,12 +12,13 @@ import harness
 from harness import TOPORUN, Case
 
 RING = os.path.join(os.path.dirname(TOPORUN), "ring_allreduce")
-LITTLE_COMPUTE = ["--compute-us", "500", "--elements", "1048576", "--steps", "150"]
+LITTLE_COMPUTE = ["--compute-us", "0", "--elements", "16384", "--steps", "5000"]  # 45 % of an idle machine, more else
 MUCH_COMPUTE = ["--compute-us", "20000", "--elements", "65536", "--steps", "60"]
 TOLERANCE = 0.02  # two percentage points
 # A process that other programs keep off its core counts time for which the plugin has no stamps, so a run
-# beside others says nothing about the measurement.
-TRIES = 5
+# beside others says nothing about the measurement: it is repeated.
+RUNS = 3
+TRIES = 12
 MOST_FOREIGN_LOAD = 0.1  # share of all processors
 
 # Schema toporun.report/1: every key of the contract.
@@ -62,22 +63,23 @@ class RingAllreduce(Case):
         foreign = (busy_seconds() - busy) - (own_seconds() - own)
         return *outcome, foreign / (time.monotonic() - begin) / os.cpu_count()
 
-    def run_until_shares_agree(self, options):
-        """Ends at the first run whose counted and measured shares agree; undisturbed ones must."""
-        disturbed, wrong = [], []
-        for _ in range(TRIES):
-            _, counted, report, foreign = self.run_undisturbed(options)
-            share = report["communication"]["in_flight_share"]
-            self.assertEqual(share["label"], "measured")
-            if abs(share["value"] - counted) <= TOLERANCE:
-                return
+    def undisturbed_runs(self, options):
+        """What run_ring() returns, RUNS times without other programs; TRIES must be enough for that."""
+        disturbed, done = [], 0
+        while done < RUNS:
+            if done + len(disturbed) == TRIES:
+                self.skipTest(f"other programs used {disturbed} of the processors, {done} undisturbed runs")
+            *outcome, foreign = self.run_undisturbed(options)
             if foreign > MOST_FOREIGN_LOAD:
                 disturbed.append(round(foreign, 2))
-            else:
-                wrong.append((counted, round(share["value"], 3)))
-        if not wrong:
-            self.skipTest(f"other programs used {disturbed} of the processors")
-        self.fail(f"shares counted by the program and measured: {wrong}")
+                continue
+            done += 1
+            yield outcome
+
+    def check_shares_agree(self, counted, report):
+        share = report["communication"]["in_flight_share"]
+        self.assertEqual(share["label"], "measured")
+        self.assertAlmostEqual(share["value"], counted, delta=TOLERANCE, msg="measured and counted share")
 
     def share_warnings(self, done):
         return [line for line in done.own_lines("warning") if "collectives in flight" in line]
@@ -90,20 +92,19 @@ class RingAllreduce(Case):
         self.assertTrue(report["warnings"])
         self.assertTrue(1 <= len(report["next_steps"]) <= 3)
 
-    def test_much_compute_gets_none(self):
-        for _ in range(TRIES):  # beside other programs the ranks wait for each other, which counts too
-            done, counted, report = self.run_ring(MUCH_COMPUTE)
-            measured = report["communication"]["in_flight_share"]["value"]
-            self.assertEqual(len(self.share_warnings(done)), int(measured > 0.3), done)
-            if counted < 0.28:
-                return
-        self.skipTest(f"other programs: {counted:.0%} communication in spite of much compute")
+    def test_the_shares_agree_with_little_compute(self):
+        for _, counted, report in self.undisturbed_runs(LITTLE_COMPUTE):
+            self.check_shares_agree(counted, report)
 
-    def test_measured_and_counted_share_agree_with_little_compute(self):
-        self.run_until_shares_agree(LITTLE_COMPUTE)
-
-    def test_measured_and_counted_share_agree_with_much_compute(self):
-        self.run_until_shares_agree(MUCH_COMPUTE)
+    def test_the_shares_agree_with_much_compute_and_nothing_is_warned_of(self):
+        below = 0
+        for done, counted, report in self.undisturbed_runs(MUCH_COMPUTE):
+            self.check_shares_agree(counted, report)
+            if counted < 0.28:  # with one core the ranks wait for each other, which counts too
+                below += 1
+                self.assertEqual(self.share_warnings(done), [], done)
+        if below == 0:
+            self.skipTest("no run below the limit in spite of much compute")
 
     def test_the_limit_can_be_moved(self):
         done, counted, _ = self.run_ring(LITTLE_COMPUTE, toporun_options=("--comm-limit", "99.9"))
@@ -148,7 +149,7 @@ class NoNccl(Case):
             report = json.load(file)
         self.assertEqual(report["exit"]["status"], 3)
         self.assertEqual(report["communication"]["in_flight_share"]["label"], "unknown")
-        self.assertEqual(len([line for line in done.own_lines() if "NCCL" in line and "start" in line]), 1, done)
+        self.assertEqual(len([line for line in done.own_lines() if "no sign of NCCL" in line]), 1, done)
 
 
 if __name__ == "__main__":
