@@ -36,6 +36,10 @@ struct Gpu {
     friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
+/// Whether PCIe access control (ACS) sends the traffic of a GPU pair up to the CPU's root complex
+/// where the bridges would otherwise pass it on directly.
+enum class AcsRedirect { unknown, off, on };
+
 /// Driver's statement about peer access of a pair (NVML P2P status, read and write).
 enum class PeerAccess { unknown, ok, refused };
 
@@ -131,8 +135,10 @@ struct Machine {
     std::vector<std::vector<PathType>> gpu_paths;
     std::vector<std::vector<int>> gpu_links;           ///< NVLinks of the pair, 0 without
     std::vector<std::vector<PeerAccess>> peer_access;  ///< GPU x GPU
-    bool nvswitch = false;                             ///< the NVLinks lead to switches
-    std::vector<Nic> nics;                             ///< kernel order
+    /// GPU x GPU, symmetric, off on the diagonal; empty = no bridge could be read.
+    std::vector<std::vector<AcsRedirect>> gpu_acs_redirect;
+    bool nvswitch = false;  ///< the NVLinks lead to switches
+    std::vector<Nic> nics;  ///< kernel order
     std::vector<std::vector<std::optional<PathType>>> gpu_nic_paths;  ///< GPU x NIC
     Cpu cpu;
     Limits limits;

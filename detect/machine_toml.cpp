@@ -95,6 +95,12 @@ std::string access_cell(PeerAccess access) {
                                            : "\"\"";
 }
 
+std::string acs_cell(AcsRedirect redirect) {
+    return redirect == AcsRedirect::on    ? "\"on\""
+           : redirect == AcsRedirect::off ? "\"off\""
+                                          : "\"\"";
+}
+
 Pairs gpu_pairs(const Gpu& gpu) {
     Pairs pairs;
     pairs.number("index", std::optional(gpu.index));
@@ -199,6 +205,7 @@ Pairs top_pairs(const Machine& machine) {
     matrix(pairs, "gpu_paths", machine.gpu_paths, path_cell);
     matrix(pairs, "gpu_links", machine.gpu_links, [](int n) { return fmt::format("{}", n); });
     matrix(pairs, "peer_access", machine.peer_access, access_cell);
+    matrix(pairs, "gpu_acs_redirect", machine.gpu_acs_redirect, acs_cell);
     matrix(pairs, "gpu_nic_paths", machine.gpu_nic_paths, optional_path_cell);
     return pairs;
 }

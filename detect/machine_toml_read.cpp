@@ -262,6 +262,14 @@ PeerAccess peer_access(const TomlTable& top, const std::string& word) {
     unknown_word(top, "peer_access", word, "a state of peer access", {"ok", "refused", "unknown"});
 }
 
+AcsRedirect acs_redirect(const TomlTable& top, const std::string& word) {
+    if (word == "on") return AcsRedirect::on;
+    if (word == "off") return AcsRedirect::off;
+    if (word.empty() || word == "unknown") return AcsRedirect::unknown;
+    unknown_word(top, "gpu_acs_redirect", word, "a state of ACS redirect",
+                 {"on", "off", "unknown"});
+}
+
 void read_other_matrices(TomlTable& top, Machine& machine) {
     if (const auto words = top.string_matrix("peer_access")) {
         check_square<std::string>(top, "peer_access", *words, machine.gpus.size(), std::nullopt);
@@ -269,6 +277,15 @@ void read_other_matrices(TomlTable& top, Machine& machine) {
             machine.peer_access.emplace_back();
             for (const std::string& word : row)
                 machine.peer_access.back().push_back(peer_access(top, word));
+        }
+    }
+    if (const auto words = top.string_matrix("gpu_acs_redirect")) {
+        check_square<std::string>(top, "gpu_acs_redirect", *words, machine.gpus.size(),
+                                  std::nullopt);
+        for (const auto& row : *words) {
+            machine.gpu_acs_redirect.emplace_back();
+            for (const std::string& word : row)
+                machine.gpu_acs_redirect.back().push_back(acs_redirect(top, word));
         }
     }
     if (const auto words = top.string_matrix("gpu_nic_paths")) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include "base/text.hpp"
 #include "detect/mounts.hpp"
@@ -86,6 +87,43 @@ std::optional<bool> bridge_redirects(const Files& files, const PciAddress& bridg
     return false;
 }
 
+/// The port right below what `device` and `other` have in common on the way up; nothing for a
+/// device that stands there itself.
+std::optional<PciAddress> turning_port(const PciDevice& device, const PciDevice& other) {
+    std::size_t own = device.bridges.size(), others = other.bridges.size();
+    while (own > 0 && others > 0 && device.bridges[own - 1] == other.bridges[others - 1])
+        --own, --others;
+    if (own == 0) return std::nullopt;
+    return device.bridges[own - 1];
+}
+
+/// Reads each port once: a configuration space of 4 KiB takes about a millisecond.
+class Ports {
+  public:
+    explicit Ports(const Files& files) : files_(files) {}
+
+    AcsRedirect between(const PciDevice& a, const PciDevice& b) {
+        AcsRedirect redirect = AcsRedirect::off;
+        for (const auto& port : {turning_port(a, b), turning_port(b, a)}) {
+            if (!port) continue;
+            const auto told = redirects(*port);
+            if (told && *told) return AcsRedirect::on;
+            if (!told) redirect = AcsRedirect::unknown;
+        }
+        return redirect;
+    }
+
+  private:
+    std::optional<bool> redirects(const PciAddress& port) {
+        const auto known = known_.find(port);
+        if (known != known_.end()) return known->second;
+        return known_.emplace(port, bridge_redirects(files_, port)).first->second;
+    }
+
+    const Files& files_;
+    std::map<PciAddress, std::optional<bool>> known_;
+};
+
 }  // namespace
 
 std::optional<bool> iommu_translating(const Files& files, const std::vector<Gpu>& gpus) {
@@ -122,6 +160,27 @@ std::optional<bool> acs_redirect(const Files& files, const std::vector<Gpu>& gpu
     return false;
 }
 
+std::vector<std::vector<AcsRedirect>> gpu_acs_redirect(const Files& files,
+                                                       const std::vector<Gpu>& gpus) {
+    std::vector<std::optional<PciDevice>> devices;
+    for (const Gpu& gpu : gpus)
+        devices.push_back(gpu.pci ? read_pci_device(files, *gpu.pci) : std::nullopt);
+    std::vector<std::vector<AcsRedirect>> matrix(
+        gpus.size(), std::vector<AcsRedirect>(gpus.size(), AcsRedirect::unknown));
+    Ports ports(files);
+    bool told = false;
+    for (std::size_t a = 0; a < gpus.size(); ++a) {
+        matrix[a][a] = AcsRedirect::off;
+        for (std::size_t b = 0; b < a; ++b) {
+            if (!devices[a] || !devices[b]) continue;
+            matrix[a][b] = matrix[b][a] = ports.between(*devices[a], *devices[b]);
+            told = told || matrix[a][b] != AcsRedirect::unknown;
+        }
+    }
+    if (!told) matrix.clear();
+    return matrix;
+}
+
 void detect_platform(const Files& files, Machine& machine) {
     machine.hostname = files.line("/proc/sys/kernel/hostname").value_or("");
     machine.software.kernel = files.line("/proc/sys/kernel/osrelease").value_or("");
@@ -134,6 +193,7 @@ void detect_platform(const Files& files, Machine& machine) {
     machine.virtual_machine = in_virtual_machine(files, machine);
     machine.software.iommu_translating = iommu_translating(files, machine.gpus);
     machine.software.acs_redirect = acs_redirect(files, machine.gpus);
+    machine.gpu_acs_redirect = gpu_acs_redirect(files, machine.gpus);
 }
 
 }  // namespace toporun::detect

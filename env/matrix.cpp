@@ -23,6 +23,7 @@ PairMatrix::PairMatrix(const detect::Machine& machine) : machine_(machine) {
     const std::size_t size = machine.gpus.size();
     paths_known_ = size > 0 && square(machine.gpu_paths, size);
     access_known_ = size > 0 && square(machine.peer_access, size);
+    redirect_known_ = size > 0 && square(machine.gpu_acs_redirect, size);
     links_known_ =
         size > 0 && square(machine.gpu_links, size) &&
         std::any_of(
@@ -42,6 +43,15 @@ detect::PeerAccess PairMatrix::peer_access(int a, int b) const {
     if (there == detect::PeerAccess::refused || back == detect::PeerAccess::refused)
         return detect::PeerAccess::refused;
     return there == back ? there : detect::PeerAccess::unknown;
+}
+
+detect::AcsRedirect PairMatrix::acs_redirect(int a, int b) const {
+    if (!redirect_known_) return detect::AcsRedirect::unknown;
+    const auto there = at(machine_.gpu_acs_redirect, a, b);
+    const auto back = at(machine_.gpu_acs_redirect, b, a);
+    if (there == detect::AcsRedirect::on || back == detect::AcsRedirect::on)
+        return detect::AcsRedirect::on;
+    return there == back ? there : detect::AcsRedirect::unknown;
 }
 
 int PairMatrix::links(int a, int b) const {

@@ -15,6 +15,8 @@ class PairMatrix {
     /// SYS when unknown.
     detect::PathType path(int a, int b) const;
     detect::PeerAccess peer_access(int a, int b) const;
+    /// On when either direction says so, off when both do.
+    detect::AcsRedirect acs_redirect(int a, int b) const;
     /// The driver gives the pair NVLink of its own (or through NVSwitch), and neither the link
     /// counts nor the P2P status contradict.
     bool direct_nvlink(int a, int b) const;
@@ -26,6 +28,7 @@ class PairMatrix {
     const detect::Machine& machine_;
     bool paths_known_ = false;
     bool access_known_ = false;
+    bool redirect_known_ = false;
     bool links_known_ = false;  ///< and some pair has one
 };
 

@@ -24,9 +24,9 @@ void each_pair(const std::vector<int>& gpus, Function&& visit) {
 /// What the links of the visible GPUs allow.
 struct Links {
     int pairs = 0;
-    int direct = 0;       ///< NVLink of their own
-    int through_gpu = 0;  ///< NVB
-    int pcie_p2p = 0;     ///< not NVLink, and P2P by default
+    int direct = 0;             ///< NVLink of their own
+    int through_gpu = 0;        ///< NVB
+    std::vector<GpuPair> pcie;  ///< not NVLink, and P2P by default
     std::map<PathType, int> paths;
 
     std::string text() const {
@@ -48,7 +48,7 @@ Links links_of(const Inputs& inputs, const PairMatrix& matrix, const TransportSw
                  matrix.peer_access(a, b) != detect::PeerAccess::refused && !matrix.mig(a, b))
             ++links.through_gpu;
         else if (pair_transport(inputs, matrix, a, b, defaults) == "P2P")
-            ++links.pcie_p2p;
+            links.pcie.emplace_back(a, b);
     });
     return links;
 }
@@ -102,18 +102,48 @@ std::string level_reason(const Inputs& inputs, const std::string& level) {
     return reason;
 }
 
-/// The choice against a fault: keep NVLink, drop PCIe; P2P off only where no pair has NVLink.
-Setting against_fault(const Inputs& inputs, const P2pFault& fault, const Links& links,
-                      const std::string& nccl_default) {
+/// The highest level that takes P2P from every pair of `bad`, NVLink kept; nothing when no pair is
+/// left that could use P2P.
+std::optional<PathType> level_without(const std::vector<GpuPair>& bad, const PairMatrix& matrix,
+                                      const Links& links) {
+    PathType nearest = PathType::DIS;
+    for (const auto& [a, b] : bad) nearest = std::min(nearest, matrix.path(a, b));
+    std::optional<PathType> level;
+    if (links.direct > 0) level = PathType::NVL;
+    if (links.through_gpu > 0) level = PathType::NVB;
+    for (const auto& [a, b] : links.pcie) {
+        const PathType path = matrix.path(a, b);
+        const bool named = path == PathType::PIX || path == PathType::PXB || path == PathType::PHB;
+        if (named && path < nearest) level = std::max(level.value_or(path), path);
+    }
+    return level;
+}
+
+/// The choice against a fault: P2P stays on wherever a level can keep it.
+Setting against_fault(const Inputs& inputs, const P2pFault& fault, const PairMatrix& matrix,
+                      const Links& links, const std::string& nccl_default) {
     const std::string evidence = fmt::format("{}; {}", fault.evidence, links.text());
     const std::string reason = fmt::format("{}: P2P over PCIe may hang or lose data", fault.what);
-    if (links.direct + links.through_gpu == 0)
-        return detected(kP2pDisable, "1", reason, evidence, nccl_default);
-    if (inputs.nccl && *inputs.nccl < 20600)
-        return left_alone(kP2pLevel, reason + ", but this version has no name for NVLink", evidence,
-                          nccl_default);
-    return detected(kP2pLevel, links.through_gpu > 0 ? "NVB" : "NVL", reason + "; NVLink stays on",
-                    evidence, nccl_default);
+    const auto level = level_without(fault.pairs, matrix, links);
+    if (!level) return detected(kP2pDisable, "1", reason, evidence, nccl_default);
+    if (inputs.nccl && *inputs.nccl < (level == PathType::NVB ? 20800 : 20600))
+        return left_alone(kP2pLevel, reason + ", but this version has no name for the level",
+                          evidence, nccl_default);
+    const std::string kept =
+        links.direct + links.through_gpu > 0 ? "; NVLink stays on" : "; the other pairs keep it";
+    return detected(kP2pLevel, std::string(detect::path_name(*level)), reason + kept, evidence,
+                    nccl_default);
+}
+
+/// The faults as one, to choose against all of them.
+P2pFault gravest_of(const std::vector<P2pFault>& faults) {
+    P2pFault all;
+    for (const P2pFault& fault : faults) {
+        if (fault.pairs.empty()) continue;
+        if (all.pairs.empty()) all = fault;
+        all.pairs.insert(all.pairs.end(), fault.pairs.begin(), fault.pairs.end());
+    }
+    return all;
 }
 
 std::string left_reason(const Inputs& inputs, const Links& links) {
@@ -122,7 +152,8 @@ std::string left_reason(const Inputs& inputs, const Links& links) {
     if (inputs.rccl) return "AMD GPUs: RCCL chooses by its own rules";
     if (inputs.nccl && *inputs.nccl < 20600)
         return "this version reads a level name as the number 0, which switches P2P off";
-    return "not every pair has NVLink, and no fault was seen: whether another level is faster here "
+    return "not every pair has NVLink, and no fault is proved for a pair: whether another level is "
+           "faster here "
            "is a question for a measurement (toporun probe, toporun tune)";
 }
 
@@ -142,13 +173,14 @@ Choice choose(const Inputs& inputs, const PairMatrix& matrix, const Links& links
             cite_profile(inputs, *profile, choice.setting);
         return choice;
     }
-    const std::vector<P2pFault> faults = p2p_faults(inputs);
-    if (!faults.empty() && links.pcie_p2p > 0 && !inputs.rccl) {
-        choice.setting = against_fault(inputs, faults.front(), links, nccl_default);
-        for (const P2pFault& fault : faults)
-            choice.findings.push_back({fault.id, Severity::slow, fault.what, fault.evidence,
-                                       "P2P over PCIe may hang, lose data or run at half speed",
-                                       fault.fix, ""});
+    const auto faults =
+        inputs.rccl ? std::vector<P2pFault>{} : p2p_faults(inputs, matrix, links.pcie);
+    for (const P2pFault& fault : faults)
+        choice.findings.push_back({fault.id, Severity::slow, fault.what, fault.evidence,
+                                   "P2P over PCIe may hang, lose data or run at half speed",
+                                   fault.fix, ""});
+    if (const P2pFault fault = gravest_of(faults); !fault.pairs.empty()) {
+        choice.setting = against_fault(inputs, fault, matrix, links, nccl_default);
         return choice;
     }
     choice.setting = left_alone(kP2pLevel, left_reason(inputs, links),

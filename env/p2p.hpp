@@ -1,8 +1,11 @@
 #pragma once
 
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "env/inputs.hpp"
+#include "env/matrix.hpp"
 
 namespace toporun::env {
 
@@ -16,15 +19,22 @@ struct P2pDecision {
 /// visible GPUs, so that it holds whichever of them the ranks take.
 P2pDecision decide_p2p(const Inputs& inputs);
 
-/// A reason to keep PCIe P2P off although the driver offers it. Empty `id` = none.
+using GpuPair = std::pair<int, int>;  ///< positions in Machine::gpus, the lower first
+
+/// A reason to keep PCIe P2P off although the driver offers it.
 struct P2pFault {
     std::string id;
     std::string what;
     std::string evidence;
     std::string fix;
+    /// Those of the pairs that it concerns; empty = it is there, but not known for which pair: then
+    /// it is said and nothing is done about it.
+    std::vector<GpuPair> pairs;
 };
 
-/// The faults of this machine that make P2P over PCIe hang or lose data, gravest first.
-std::vector<P2pFault> p2p_faults(const Inputs& inputs);
+/// The faults that make P2P over PCIe hang or lose data, gravest first. `pcie`: the pairs that use
+/// it by NCCL's own choice; without one there is no fault.
+std::vector<P2pFault> p2p_faults(const Inputs& inputs, const PairMatrix& matrix,
+                                 const std::vector<GpuPair>& pcie);
 
 }  // namespace toporun::env

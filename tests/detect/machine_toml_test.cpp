@@ -84,6 +84,8 @@ TEST_CASE("contradictions and mistakes are refused with their place") {
         {"links diagonal", "gpu_links = [[1,4],[4,0]]\n" + two, "m:1:13", "diagonal", ""},
         {"access", "peer_access = [['ok','okay'],['okay','ok']]\n" + two, "m:1:15", "'okay'",
          "ok, refused"},
+        {"ACS", "gpu_acs_redirect = [['off','onn'],['onn','off']]\n" + two, "m:1:20", "'onn'",
+         "did you mean 'on'"},
         {"adapters", "gpu_nic_paths = [['PIX']]\n[[gpus]]\n", "m:1:17", "must have 0", ""},
         {"gpus is no table", "gpus = 3\n", "m:1:8", "an array of tables", ""},
         {"matrix of numbers", "gpu_paths = [[1]]\n[[gpus]]\n", "m:1:15", "strings", ""},

@@ -2,6 +2,8 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+
 #include "detect/gpu_links.hpp"
 #include "detect/platform.hpp"
 #include "tree.hpp"
@@ -247,6 +249,71 @@ TEST_CASE("ACS redirect is read from the bridges above a GPU where root can") {
         tree.gpu("pci0000:00/0000:00:01.0/0000:01:00.0", 0);
         CHECK(detect_tree(tree).software.acs_redirect == row.expected);
     }
+}
+
+TEST_CASE("ACS redirect of a pair is that of the two ports where the ways part") {
+    const auto config = [](bool redirects) {
+        std::string bytes(512, '\0');
+        bytes[0x100] = 0x0d;
+        bytes[0x106] = redirects ? 0x0c : 0;
+        return bytes;
+    };
+    // GPUs 0 and 1 below one switch, 2 below a switch of its own, 3 and 4 in cascade.
+    const std::string root_a = "pci0000:00/0000:00:01.0", up_a = root_a + "/0000:01:00.0";
+    const std::string root_b = "pci0000:80/0000:80:01.0", up_b = root_b + "/0000:81:00.0";
+    const std::string port_a = up_a + "/0000:02:00.0", port_b = up_b + "/0000:82:01.0";
+    const std::string inner_up = port_b + "/0000:84:00.0";
+    const std::string inner_port = inner_up + "/0000:85:00.0";
+    constexpr auto on = detect::AcsRedirect::on, off = detect::AcsRedirect::off,
+                   unknown = detect::AcsRedirect::unknown;
+    struct Row {
+        std::string name;
+        std::vector<std::string> redirecting;
+        std::vector<std::string> unreadable;
+        detect::AcsRedirect siblings, cascade, across;  ///< 0 and 1, 2 and 3, 0 and 2
+    };
+    const Row rows[] = {
+        {"none", {}, {}, off, off, off},
+        {"root ports", {root_a, root_b}, {}, off, off, on},
+        {"port of one GPU", {port_a}, {}, on, off, off},
+        {"port above the inner switch", {port_b}, {}, off, on, off},
+        {"upstream ports", {up_a, up_b, inner_up}, {}, off, off, off},
+        {"port below the inner switch", {inner_port}, {}, off, off, off},
+        {"one port not readable", {}, {port_a}, unknown, off, off},
+        {"one of two ports is enough", {up_a + "/0000:02:01.0"}, {port_a}, on, off, off},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.name);
+        const Tree tree;
+        tree.bridge(root_a), tree.bridge(up_a), tree.bridge(root_b), tree.bridge(up_b);
+        tree.gpu(add_port(tree, up_a, "0000:02:00.0") + "/0000:03:00.0", 0);
+        tree.gpu(add_port(tree, up_a, "0000:02:01.0") + "/0000:04:00.0", 0);
+        tree.gpu(add_port(tree, up_b, "0000:82:00.0") + "/0000:83:00.0", 1);
+        tree.bridge(port_b), tree.bridge(inner_up);
+        tree.gpu(add_port(tree, inner_up, "0000:85:00.0") + "/0000:86:00.0", 1);
+        const auto is_in = [](const std::vector<std::string>& list, const std::string& bridge) {
+            return std::find(list.begin(), list.end(), bridge) != list.end();
+        };
+        for (const std::string& bridge :
+             {root_a, up_a, port_a, up_a + "/0000:02:01.0", root_b, up_b, port_b,
+              up_b + "/0000:82:00.0", inner_up, inner_port})
+            if (!is_in(row.unreadable, bridge))
+                tree.write("/sys/devices/" + bridge + "/config",
+                           config(is_in(row.redirecting, bridge)));
+        const auto matrix = detect_tree(tree).gpu_acs_redirect;
+        REQUIRE(matrix.size() == 4);
+        CHECK(matrix[0][0] == off);
+        CHECK(matrix[0][1] == row.siblings);
+        CHECK(matrix[1][0] == row.siblings);
+        CHECK(matrix[2][3] == row.cascade);
+        CHECK(matrix[0][2] == row.across);
+    }
+}
+
+TEST_CASE("where no port can be read there is no matrix of ACS redirect") {
+    const Tree tree;
+    four_pcie_gpus(tree);
+    CHECK(detect_tree(tree).gpu_acs_redirect.empty());
 }
 
 TEST_CASE("an extended capability list that loops ends") {

@@ -13,6 +13,7 @@
 /// Machines, jobs and plans put together by hand, for the tests of env.
 namespace toporun::tests {
 
+using detect::AcsRedirect;
 using detect::CpuSet;
 using detect::Machine;
 using detect::NicKind;
@@ -82,6 +83,12 @@ inline void connect(Machine& machine, int a, int b, PathType path, int links = 0
 inline void set_peer_access(Machine& machine, PeerAccess access) {
     for (auto& row : machine.peer_access)
         for (auto& cell : row) cell = access;
+}
+
+inline void set_acs_redirect(Machine& machine, AcsRedirect redirect) {
+    const std::size_t size = machine.gpus.size();
+    machine.gpu_acs_redirect.assign(size, std::vector<AcsRedirect>(size, redirect));
+    for (std::size_t i = 0; i < size; ++i) machine.gpu_acs_redirect[i][i] = AcsRedirect::off;
 }
 
 inline detect::Nic nic(const std::string& name, NicKind kind, std::vector<std::string> addresses,

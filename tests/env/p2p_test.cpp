@@ -155,6 +155,7 @@ TEST_CASE("a fault on the PCIe way takes PCIe P2P away and never NVLink") {
             CAPTURE(acs);
             Machine machine = row.machine;
             machine.software.acs_redirect = acs;
+            if (acs) set_acs_redirect(machine, AcsRedirect::on);
             machine.software.iommu_translating = !acs;
             const auto made = plan(machine, job(4));
             CHECK(exported(made, "NCCL_P2P_LEVEL") == row.level);
@@ -164,6 +165,74 @@ TEST_CASE("a fault on the PCIe way takes PCIe P2P away and never NVLink") {
             if (said) CHECK(finding_ids(made)[0] == (acs ? "acs-redirect" : "iommu-translating"));
         }
     }
+}
+
+TEST_CASE("ACS redirect counts for the pairs that it concerns") {
+    struct Row {
+        std::string name;
+        Machine machine;
+        std::vector<std::pair<int, int>> on;  ///< all others are off
+        std::optional<std::string> level, disable;
+    };
+    Machine two_switches = switched();  // 0 and 1, 2 and 3 below one switch each
+    for (const auto& [a, b] : {std::pair(0, 2), {0, 3}, {1, 2}, {1, 3}})
+        connect(two_switches, a, b, PathType::PXB);
+    Machine with_link = two_switches;
+    connect(with_link, 0, 1, PathType::NVL, 4);
+    Machine all_links = hgx_h100();
+    const std::vector<Row> rows = {
+        {"nowhere between GPUs", two_switches, {}, std::nullopt, std::nullopt},
+        {"between the switches", two_switches, {{0, 2}, {1, 3}}, "PIX", std::nullopt},
+        {"below a switch", two_switches, {{0, 1}}, std::nullopt, "1"},
+        {"at an NVLink pair", with_link, {{0, 1}}, std::nullopt, std::nullopt},
+        {"NVLink beside it", with_link, {{2, 3}}, "NVL", std::nullopt},
+        {"between the switches, NVLink below", with_link, {{0, 2}}, "PIX", std::nullopt},
+        {"every pair on NVLink", all_links, {{0, 1}}, "NVL", std::nullopt},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.name);
+        Machine machine = row.machine;
+        machine.software.acs_redirect = true;  // some bridge's, which proves nothing for a pair
+        set_acs_redirect(machine, AcsRedirect::off);
+        for (const auto& [a, b] : row.on) {
+            const auto x = static_cast<std::size_t>(a), y = static_cast<std::size_t>(b);
+            machine.gpu_acs_redirect[x][y] = machine.gpu_acs_redirect[y][x] = AcsRedirect::on;
+        }
+        const auto made = plan(machine, job(4));
+        CHECK(exported(made, "NCCL_P2P_LEVEL") == row.level);
+        CHECK(exported(made, "NCCL_P2P_DISABLE") == row.disable);
+        const bool concerns = row.disable || (row.level && row.name != "every pair on NVLink");
+        CHECK(finding_ids(made).empty() == !concerns);
+        if (concerns) CHECK(finding_ids(made)[0] == "acs-redirect");
+    }
+}
+
+TEST_CASE("a bit of the whole machine is said and changes nothing") {
+    Machine machine = switched();
+    machine.software.acs_redirect = true;
+    const auto made = plan(machine, job(4));
+    CHECK_FALSE(exported(made, "NCCL_P2P_LEVEL"));
+    CHECK_FALSE(exported(made, "NCCL_P2P_DISABLE"));
+    REQUIRE(finding_ids(made) == std::vector<std::string>{"acs-redirect"});
+    CHECK(made.findings[0].what.find("not known") != std::string::npos);
+    CHECK_FALSE(made.findings[0].fix.empty());
+    machine.gpu_acs_redirect = {{}};  // a matrix of the wrong size is none
+    CHECK(finding_ids(plan(machine, job(4))).size() == 1);
+    machine.software.acs_redirect = false;
+    CHECK(finding_ids(plan(machine, job(4))).empty());
+}
+
+TEST_CASE("a fault that no level of an old version avoids is said and left") {
+    Machine machine = host(2, 16);
+    add_gpus(machine, 4, "Tesla V100-SXM2-32GB", PathType::NVB);
+    connect(machine, 0, 1, PathType::PIX);
+    set_acs_redirect(machine, AcsRedirect::on);
+    machine.software.nccl_version = "2.7.8";  // NVB is a name since 2.8
+    const auto made = plan(machine, job(4));
+    CHECK_FALSE(exported(made, "NCCL_P2P_LEVEL"));
+    CHECK_FALSE(exported(made, "NCCL_P2P_DISABLE"));
+    machine.software.nccl_version = "2.20.5";
+    CHECK(exported(plan(machine, job(4)), "NCCL_P2P_LEVEL") == "NVB");
 }
 
 TEST_CASE("each word of the user that NCCL does not understand has one finding") {

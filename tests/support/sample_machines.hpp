@@ -113,6 +113,11 @@ inline detect::Machine hgx_machine() {
     machine.software.nccl_plugins = {"libnccl-net.so"};
     machine.software.iommu_translating = false;
     machine.software.acs_redirect = true;
+    machine.gpu_acs_redirect.assign(machine.gpus.size(),
+                                    std::vector(machine.gpus.size(), detect::AcsRedirect::on));
+    machine.gpu_acs_redirect[0][1] = machine.gpu_acs_redirect[1][0] = detect::AcsRedirect::unknown;
+    for (std::size_t i = 0; i < machine.gpus.size(); ++i)
+        machine.gpu_acs_redirect[i][i] = detect::AcsRedirect::off;
     return machine;
 }
 
