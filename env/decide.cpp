@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 
@@ -51,6 +53,25 @@ std::vector<Setting> profile_settings(const Inputs& inputs, const std::vector<Se
     return settings;
 }
 
+/// Names of --leave that no decision knows: most likely a slip, and the variable is then set all
+/// the same.
+std::vector<Finding> leave_findings(const Inputs& inputs, const std::vector<Setting>& settings,
+                                    const std::vector<profiles::Profile>& known_profiles) {
+    std::vector<std::string> names = {kP2pDisable};
+    for (const Setting& setting : settings) names.push_back(setting.name);
+    for (const profiles::Profile& profile : known_profiles)
+        for (const profiles::Value& value : profile.values) names.push_back(value.name);
+    std::vector<Finding> findings;
+    for (const std::string& name : inputs.options.leave) {
+        if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+        const auto close = closest_word(name, names);
+        findings.push_back({"leave-unknown-name", Severity::note,
+                            fmt::format("--leave {} has no effect: toporun never sets it", name),
+                            "", "", close ? fmt::format("did you mean {}?", *close) : "", ""});
+    }
+    return findings;
+}
+
 }  // namespace
 
 Plan decide(const Job& job, const detect::Machine& machine,
@@ -90,14 +111,17 @@ Plan decide(const Job& job, const detect::Machine& machine,
     append(plan.settings, std::move(log.settings));
     plan.takes_log = log.takes_log;
     plan.log_reason = std::move(log.reason);
+    plan.followed_log = std::move(log.followed);
 
     MeasureDecision measure = decide_measure(inputs);
     plan.settings.push_back(std::move(measure.setting));
     plan.measures = measure.measures;
     plan.measure_reason = std::move(measure.reason);
+    plan.measure_on_demand = measure.on_demand;
 
     append(plan.settings, profile_settings(inputs, plan.settings));
     append(plan.findings, user_value_findings(inputs));
+    append(plan.findings, leave_findings(inputs, plan.settings, known_profiles));
     return plan;
 }
 

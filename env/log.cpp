@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 
 #include "base/text.hpp"
 
@@ -37,9 +38,21 @@ std::string subsystems(const Inputs& inputs) {
     return bootstrap ? "INIT,ENV,GRAPH,NET,BOOTSTRAP" : "INIT,ENV,GRAPH,NET";
 }
 
+/// The user's own log, where it goes to files of this host and holds what is needed (levels of NCCL
+/// src/debug.cc, read without regard to case).
+std::string followed_log(const Inputs& inputs) {
+    std::string level = user_value(inputs, "NCCL_DEBUG").value_or("");
+    std::transform(level.begin(), level.end(), level.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    if (level != "INFO" && level != "ABORT" && level != "TRACE") return {};
+    if (!inputs.job.same_host) return {};
+    return user_value(inputs, "NCCL_DEBUG_FILE").value_or("");
+}
+
 /// Why the log stays where it is; "" when it goes to our files.
 std::string log_obstacle(const Inputs& inputs) {
     const Options& options = inputs.options;
+    if (options.for_shell) return "a shell's jobs have no run directory for it";
     if (!options.log) return "switched off (--no-log)";
     std::vector<std::string> set;
     for (const char* name : kNames) {
@@ -49,10 +62,12 @@ std::string log_obstacle(const Inputs& inputs) {
         if (user_has(inputs, name)) set.emplace_back(name);
     }
     if (!set.empty() && !options.take_log)
-        return fmt::format(
-            "{} set already: log facts are unknown unless that log can be read "
-            "(--take-log replaces the setting)",
-            join(set, ", "));
+        return followed_log(inputs).empty()
+                   ? fmt::format(
+                         "{} set already, so what NCCL does is not known (--take-log replaces "
+                         "the setting for this run)",
+                         join(set, ", "))
+                   : fmt::format("{} set already: that log is read at the end", join(set, ", "));
     if (options.log_directory.empty()) return "there is no directory for it";
     if (!inputs.job.same_host)
         return "workers may start on other hosts or in containers, where the directory may be "
@@ -74,6 +89,8 @@ LogDecision decide_log(const Inputs& inputs) {
     LogDecision decision;
     decision.reason = log_obstacle(inputs);
     decision.takes_log = decision.reason.empty();
+    if (!decision.takes_log && !inputs.options.for_shell && inputs.options.log)
+        decision.followed = followed_log(inputs);
     const std::array<std::string, 3> values = {"INFO", subsystems(inputs), file_pattern(inputs)};
     for (std::size_t i = 0; i < kNames.size(); ++i) {
         const std::string name = kNames[i];
@@ -89,6 +106,7 @@ LogDecision decide_log(const Inputs& inputs) {
         if (const auto own = user_value(inputs, name))
             setting.evidence = fmt::format("replaces {} as asked (--take-log)", *own);
         setting.exported = true;
+        setting.replaces = inputs.options.take_log;
         setting.per_rank = inputs.job.shim;
         decision.settings.push_back(std::move(setting));
     }

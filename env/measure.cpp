@@ -27,6 +27,7 @@ struct Verdict {
     bool load = false;
     std::string reason;
     std::string source;
+    bool on_demand = false;  ///< --measure=always would load it: nothing speaks against the version
 };
 
 /// By the table and --measure alone.
@@ -40,14 +41,14 @@ Verdict by_version(const Inputs& inputs) {
                 fmt::format("the version of {} is not known (--measure=always loads the plugin "
                             "all the same)",
                             inputs.rccl ? "RCCL" : "NCCL"),
-                ""};
+                "", true};
     }
     const profiles::ProfilerRule* rule = rule_for(inputs, *version);
     if (rule == nullptr) {
         const std::string unknown =
             fmt::format("{} is not in the table of known versions", library_text(inputs));
         if (always) return {true, "loaded as asked (--measure=always): " + unknown, ""};
-        return {false, unknown + " (--measure=always loads the plugin all the same)", ""};
+        return {false, unknown + " (--measure=always loads the plugin all the same)", "", true};
     }
     if (rule->load) return {true, rule->reason, rule->source};
     const bool possible = profiles::compare_versions(*version, kFirstInterface) >= 0;
@@ -58,6 +59,7 @@ Verdict by_version(const Inputs& inputs) {
 
 std::string measure_obstacle(const Inputs& inputs) {
     const Options& options = inputs.options;
+    if (options.for_shell) return "a shell's jobs have no run directory for the records";
     if (options.measure == Measure::off) return "switched off (--no-measure)";
     if (user_has(inputs, kPlugin)) return fmt::format("{} is set already", kPlugin);
     if (std::find(options.leave.begin(), options.leave.end(), kPlugin) != options.leave.end())
@@ -91,6 +93,7 @@ MeasureDecision decide_measure(const Inputs& inputs) {
             return decision;
         }
         decision.reason = verdict.reason;
+        decision.on_demand = verdict.on_demand;
     }
     decision.setting = settle(inputs, left_alone(kPlugin, decision.reason, evidence, nccl_default));
     return decision;

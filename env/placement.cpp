@@ -172,7 +172,7 @@ std::string binding_obstacle(const Inputs& inputs) {
     if (inputs.job.user_binds) return "the command line binds the ranks already";
     if (!inputs.job.ranks_per_node) return "the number of ranks on this host is not known";
     if (*inputs.job.ranks_per_node == 1) return "one rank: all its CPUs are its own";
-    if (!inputs.job.shim) return "nothing of toporun runs in the ranks of this command";
+    if (!inputs.job.shim) return "the ranks of this command start without toporun in front of them";
     if (!inputs.job.same_host) return "workers may start on other hosts or in containers";
     return "";
 }

@@ -22,6 +22,18 @@ std::string origin_text(const Setting& setting) {
     return "left-to-nccl";
 }
 
+std::string_view severity_text(Severity severity) {
+    switch (severity) {
+        case Severity::broken:
+            return "broken";
+        case Severity::slow:
+            return "slow";
+        case Severity::note:
+            break;
+    }
+    return "note";
+}
+
 std::optional<std::string> UserEnvironment::variable(const std::string& name) const {
     const auto found = variables.find(name);
     if (found == variables.end()) return std::nullopt;

@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "detect/machine.hpp"
@@ -29,6 +30,8 @@ struct Setting {
     /// alone.
     bool exported = false;
     bool per_rank = false;  ///< set by the rank shim, `{rank}` etc. filled in there
+    /// Takes the place of a value that is set already. Only for what the user asked to be replaced.
+    bool replaces = false;
 };
 
 /// "user", "conf", "launcher", "profile:NAME", "detected", "measured", "left-to-nccl".
@@ -58,6 +61,9 @@ struct Workers {
 
 enum class Severity { broken, slow, note };
 
+/// "broken", "slow", "note".
+std::string_view severity_text(Severity severity);
+
 struct Finding {
     std::string id;  ///< stable, documented: "shm-too-small"
     Severity severity = Severity::note;
@@ -75,13 +81,16 @@ struct Plan {
     std::vector<std::string> interfaces;  ///< NCCL's own pick; the bootstrap takes the first
     Workers workers;
     std::vector<Finding> findings;
-    std::string profile;         ///< the matching profile's name; "" = none
-    bool takes_log = false;      ///< NCCL's log goes to our files
-    std::string log_reason;      ///< why not, when it does not
-    bool measures = false;       ///< the profiler plugin is loaded
-    std::string measure_reason;  ///< why not, when it is not
-    bool binds = false;          ///< the shim binds each rank to RankPlacement::cpus
-    std::string bind_reason;     ///< why not, when it does not
+    std::string profile;     ///< the matching profile's name; "" = none
+    bool takes_log = false;  ///< NCCL's log goes to our files
+    std::string log_reason;  ///< why not, when it does not
+    /// The user's own NCCL_DEBUG_FILE, which holds an INFO log of this host; "" = none to follow.
+    std::string followed_log;
+    bool measures = false;           ///< the profiler plugin is loaded
+    std::string measure_reason;      ///< why not, when it is not
+    bool measure_on_demand = false;  ///< it is not, but --measure=always would load it
+    bool binds = false;              ///< the shim binds each rank to RankPlacement::cpus
+    std::string bind_reason;         ///< why not, when it does not
 };
 
 /// What the user, the scheduler and the site have set. Conf values are in NCCL's order of
@@ -101,7 +110,8 @@ struct Options {
     Measure measure = Measure::automatic;
     bool bind = true;
     bool log = true;
-    bool take_log = false;           ///< override the user's own NCCL_DEBUG settings
+    bool take_log = false;   ///< override the user's own NCCL_DEBUG settings
+    bool for_shell = false;  ///< settings for a shell's jobs: there is no run and no run directory
     std::vector<std::string> leave;  ///< variables that are left alone
     std::string log_directory;       ///< where NCCL's logs of this node go; "" = no such directory
     std::string plugin;              ///< absolute path of the profiler plugin; "" = not installed

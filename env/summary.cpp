@@ -53,7 +53,7 @@ std::string pairs_text(const Plan& plan) {
 }
 
 std::string p2p_text(const detect::Machine& machine, const Plan& plan) {
-    if (machine.gpus.empty()) return "P2P: no GPU";
+    if (machine.gpus.empty()) return "P2P: nothing to choose";
     std::string text = "P2P: ";
     const std::string pairs = pairs_text(plan);
     if (!pairs.empty()) text += pairs + ", ";
@@ -74,7 +74,7 @@ std::string interface_text(const Plan& plan) {
 std::string binding_text(const detect::Machine& machine, const Plan& plan) {
     if (!plan.binds) {
         if (plan.bind_reason.empty()) return "";
-        return "not bound: " + plan.bind_reason;
+        return "ranks not bound to CPUs: " + plan.bind_reason;
     }
     int bound = 0;
     std::size_t least = 0, most = 0;
@@ -105,22 +105,21 @@ std::string threads_text(const Plan& plan) {
 std::string loaders_text(const Job& job, const Plan& plan) {
     const Setting* setting = find(plan, "TOPORUN_NUM_WORKERS");
     if (setting != nullptr && setting->origin == Origin::user) return assignment(setting);
-    if (!job.ranks_per_node || !plan.workers.loader_workers) return "no bound for loader workers";
+    if (!job.ranks_per_node || !plan.workers.loader_workers) return "no advice on loader workers";
     const int most = *plan.workers.loader_workers;
     return most == 0 ? "no core to spare for loader workers"
                      : fmt::format("up to {} loader worker{} per rank", most, most == 1 ? "" : "s");
 }
 
-std::string word_of(Severity severity) {
-    switch (severity) {
-        case Severity::broken:
-            return "broken";
-        case Severity::slow:
-            return "slow";
-        case Severity::note:
-            break;
-    }
-    return "note";
+constexpr const char* kSharesUnknown =
+    "CPU binding, threads and loader workers: left as they are, how many ranks will run is not "
+    "known";
+
+/// Nothing can be divided and nothing of it is the user's: one line says that better than three.
+bool shares_unknown(const Job& job, const Plan& plan) {
+    if (job.ranks_per_node || plan.binds) return false;
+    return assignment(find(plan, "OMP_NUM_THREADS")).empty() &&
+           assignment(find(plan, "TOPORUN_NUM_WORKERS")).empty();
 }
 
 void add_detail(std::vector<std::string>& lines, std::string_view label, const std::string& text) {
@@ -139,6 +138,7 @@ void add_stage(std::vector<std::string>& lines, std::string_view name, bool on,
 std::vector<std::string> plan_lines(const Job& job, const detect::Machine& machine,
                                     const Plan& plan) {
     std::string first = fmt::format("{}; {}", p2p_text(machine, plan), interface_text(plan));
+    if (shares_unknown(job, plan)) return {cut(std::move(first), kWidth), kSharesUnknown};
     const std::string binding = binding_text(machine, plan);
     if (!binding.empty()) first += "; " + printable(binding);
     return {cut(std::move(first), kWidth),
@@ -171,7 +171,7 @@ std::vector<std::string> explain_lines(const Plan& plan) {
     add_stage(lines, "NCCL's log taken", plan.takes_log, plan.log_reason);
     add_stage(lines, "communication measured", plan.measures, plan.measure_reason);
     for (const Finding& finding : plan.findings) {
-        lines.push_back(fmt::format("{}: {} [{}]", word_of(finding.severity),
+        lines.push_back(fmt::format("{}: {} [{}]", severity_text(finding.severity),
                                     printable(finding.what), finding.id));
         add_detail(lines, "where", finding.where);
         add_detail(lines, "evidence", finding.evidence);

@@ -54,7 +54,7 @@ Share share_of_rank(const Inputs& inputs, const PlacementDecision& placement) {
     return share;
 }
 
-std::optional<int> positive(const std::optional<std::string>& text) {
+std::optional<int> count_of(const std::optional<std::string>& text) {
     if (!text) return std::nullopt;
     const auto number = to_integer(*text);
     if (!number || *number < 0 || *number > std::numeric_limits<int>::max()) return std::nullopt;
@@ -115,7 +115,7 @@ Setting workers_setting(const Inputs& inputs, const Share& share, int loaders) {
 
 /// What the user set against what there is.
 void user_findings(const Inputs& inputs, const Share& share, std::vector<Finding>& findings) {
-    const auto threads = positive(inputs.user.variable(kThreads));
+    const auto threads = count_of(inputs.user.variable(kThreads));
     const long long wanted = threads ? static_cast<long long>(*threads) * share.ranks : 0;
     if (share.cores > 0 && inputs.job.ranks_per_node && threads && *threads > share.usable())
         findings.push_back({"omp-more-than-share", Severity::slow,
@@ -139,14 +139,14 @@ void user_findings(const Inputs& inputs, const Share& share, std::vector<Finding
 WorkersDecision decide_workers(const Inputs& inputs, const PlacementDecision& placement) {
     WorkersDecision decision;
     const Share share = share_of_rank(inputs, placement);
-    const int announced = positive(inputs.user.variable(kWorkers)).value_or(0);
+    const int announced = count_of(inputs.user.variable(kWorkers)).value_or(0);
     const int loaders = std::max(0, share.usable() - 1);
     const int threads = share.cores > 0 ? threads_of(share, std::min(announced, share.cores)) : 1;
     if (share.cores > 0) decision.workers = {threads, loaders};
     Setting omp = settle(inputs, threads_setting(inputs, share, threads, announced));
-    if (omp.origin == Origin::user) decision.workers.omp_num_threads = positive(omp.value);
+    if (omp.origin == Origin::user) decision.workers.omp_num_threads = count_of(omp.value);
     Setting loader = settle(inputs, workers_setting(inputs, share, loaders));
-    if (loader.origin == Origin::user) decision.workers.loader_workers = positive(loader.value);
+    if (loader.origin == Origin::user) decision.workers.loader_workers = count_of(loader.value);
     decision.settings = {std::move(omp), std::move(loader)};
     user_findings(inputs, share, decision.findings);
     return decision;

@@ -50,6 +50,7 @@ std::vector<Named> machines() {
     Machine faults = host(2, 16);
     add_gpus(faults, 4, "NVIDIA L40S", PathType::PXB);
     faults.software.acs_redirect = faults.software.iommu_translating = true;
+    set_acs_redirect(faults, AcsRedirect::on);
     faults.limits.cpu_quota = 1e300;
     faults.limits.shm_bytes = 0;
     faults.software.nccl_version = "not a version";
@@ -259,6 +260,34 @@ TEST_CASE("values of the user that NCCL takes for something else are said") {
         const auto made = plan(hgx_h100(), job(8), environment);
         CHECK(finding_ids(made) ==
               (row.said ? std::vector<std::string>{"conf-line"} : std::vector<std::string>{}));
+    }
+}
+
+TEST_CASE("a name to leave that toporun never sets is said with the one that was meant") {
+    struct Row {
+        std::string name, fix;
+        bool known;
+    };
+    const std::vector<Row> rows = {
+        {"NCCL_P2P_LEVLE", "did you mean NCCL_P2P_LEVEL?", false},
+        {"OMP_NUM_THREAD", "did you mean OMP_NUM_THREADS?", false},
+        {"HOME", "", false},
+        {"\x1b[31m", "", false},
+        {"NCCL_P2P_LEVEL", "", true},
+        {"NCCL_P2P_DISABLE", "", true},
+        {"NCCL_PROFILER_PLUGIN", "", true},
+        {"NCCL_IB_GID_INDEX", "", true},  // of a profile, which another machine may match
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.name);
+        env::Options how = options();
+        how.leave = {row.name};
+        const auto made = plan(host(1, 4), job(2), {}, how);
+        CHECK(finding_ids(made).empty() == row.known);
+        if (row.known) continue;
+        CHECK(finding_ids(made) == std::vector<std::string>{"leave-unknown-name"});
+        CHECK(made.findings[0].severity == env::Severity::note);
+        CHECK(made.findings[0].fix == row.fix);
     }
 }
 

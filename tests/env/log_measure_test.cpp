@@ -57,6 +57,62 @@ TEST_CASE("one of the three variables set by the user keeps all three away") {
     CHECK(taken.takes_log);
     CHECK(exported(taken, "NCCL_DEBUG") == "INFO");
     CHECK(setting(taken, "NCCL_DEBUG").evidence.find("WARN") != std::string::npos);
+    for (const char* name : {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"}) {
+        CHECK(setting(taken, name).replaces);
+        CHECK_FALSE(setting(plan(hgx_h100(), job(8)), name).replaces);
+    }
+    CHECK_FALSE(setting(taken, "NCCL_P2P_LEVEL").replaces);
+}
+
+TEST_CASE("a log of the user's own is followed where it holds what is needed and lies here") {
+    struct Row {
+        std::string name, level, file;
+        bool same_host;
+        std::string followed;
+    };
+    const std::vector<Row> rows = {
+        {"INFO", "INFO", "/x/n.%h.%p", true, "/x/n.%h.%p"},
+        {"lower case", "info", "n.log", true, "n.log"},
+        {"TRACE", "TRACE", "/x/n", true, "/x/n"},
+        {"too little", "WARN", "/x/n", true, ""},
+        {"no file", "INFO", "", true, ""},
+        {"other hosts", "INFO", "/x/n", false, ""},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.name);
+        env::Job where = job(8);
+        where.same_host = row.same_host;
+        auto variables = user({{"NCCL_DEBUG", row.level}});
+        if (!row.file.empty()) variables.variables["NCCL_DEBUG_FILE"] = row.file;
+        const auto made = plan(hgx_h100(), where, variables);
+        CHECK_FALSE(made.takes_log);
+        CHECK(made.followed_log == row.followed);
+        const bool says = made.log_reason.find("is read at the end") != std::string::npos;
+        CHECK(says == !row.followed.empty());
+    }
+    env::Options taking = options();
+    taking.take_log = true;
+    CHECK(
+        plan(hgx_h100(), job(8), user({{"NCCL_DEBUG", "INFO"}, {"NCCL_DEBUG_FILE", "/x"}}), taking)
+            .followed_log.empty());
+    env::Options off = options();
+    off.log = false;
+    CHECK(plan(hgx_h100(), job(8), user({{"NCCL_DEBUG", "INFO"}, {"NCCL_DEBUG_FILE", "/x"}}), off)
+              .followed_log.empty());
+}
+
+TEST_CASE("settings for a shell say that there is no run directory") {
+    env::Options shell;
+    shell.for_shell = true;
+    const auto made = plan(hgx_h100(), job(8), {}, shell);
+    CHECK_FALSE(made.takes_log);
+    CHECK_FALSE(made.measures);
+    CHECK_FALSE(made.measure_on_demand);
+    for (const std::string& reason : {made.log_reason, made.measure_reason}) {
+        CHECK(reason.find("no run directory") != std::string::npos);
+        CHECK(reason.find("--no-") == std::string::npos);
+        CHECK(reason.find("installed") == std::string::npos);
+    }
 }
 
 TEST_CASE("whatever else keeps the log is said") {
@@ -123,6 +179,7 @@ TEST_CASE("the plugin is loaded by the table of versions and by --measure") {
         CHECK(exported(made, "NCCL_PROFILER_PLUGIN").has_value() == row.load);
         CHECK(made.measure_reason.empty() == row.load);
         CHECK(made.measure_reason.find(row.reason) != std::string::npos);
+        CHECK(made.measure_on_demand == (row.name == "newer" || row.name == "unknown"));
     }
 }
 
@@ -143,6 +200,7 @@ TEST_CASE("the user's own profiler and every other obstacle are left in peace") 
     CHECK_FALSE(own.measures);
     CHECK(setting(own, "NCCL_PROFILER_PLUGIN").value == "example");
     CHECK_FALSE(exported(own, "NCCL_PROFILER_PLUGIN"));
+    CHECK_FALSE(own.measure_on_demand);
     const auto reason = [](const std::string& plugin) {
         env::Options how = options();
         how.plugin = plugin;

@@ -112,7 +112,7 @@ TEST_CASE("no binding has a reason") {
     CHECK(reason(hgx_h100(), one).find("command line binds") != std::string::npos);
     one = job(8);
     one.shim = false;
-    CHECK(reason(hgx_h100(), one).find("nothing of toporun") != std::string::npos);
+    CHECK(reason(hgx_h100(), one).find("without toporun in front") != std::string::npos);
     one = job(8);
     one.same_host = false;
     CHECK(reason(hgx_h100(), one).find("other hosts") != std::string::npos);

@@ -90,16 +90,23 @@ TEST_CASE("the lines at the start say what was chosen and what was left") {
          host(1, 2),
          job(4),
          {},
-         "P2P: no GPU; interface: left to NCCL; not bound: 4 ranks on 2 cores: sharing is left to "
-         "the kernel",
+         "P2P: nothing to choose; interface: left to NCCL; ranks not bound to CPUs: 4 ranks on 2 "
+         "cores: "
+         "sharing is left to the kernel",
          "OMP_NUM_THREADS=1, no core to spare for loader workers"},
         {"nothing known",
          Machine{},
          plain,
          {},
-         "P2P: no GPU; interface: left to NCCL; not bound: the number of ranks on this host is not "
-         "known",
-         "OMP_NUM_THREADS left alone, no bound for loader workers"},
+         "P2P: nothing to choose; interface: left to NCCL",
+         "CPU binding, threads and loader workers: left as they are, how many ranks will run is "
+         "not "
+         "known"},
+        {"nothing known but the user's threads", Machine{}, plain, user({{"OMP_NUM_THREADS", "2"}}),
+         "P2P: nothing to choose; interface: left to NCCL; ranks not bound to CPUs: the number of "
+         "ranks on "
+         "this host is not known",
+         "OMP_NUM_THREADS=2 (yours), no advice on loader workers"},
     };
     for (const Row& row : rows) {
         CAPTURE(row.name);
