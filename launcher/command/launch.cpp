@@ -27,10 +27,12 @@ class Builder {
     void note(std::string text) { launch_.notes.push_back(std::move(text)); }
     bool is_set(const std::string& name) const { return environment_.contains(name); }
 
-    /// The settings that are the same for every rank. What the user has set is never replaced.
+    /// The settings that are the same for every rank. What the user has set is replaced only where
+    /// that was asked for.
     void add_settings() {
         for (const env::Setting& setting : plan_.settings)
-            if (setting.exported && !setting.per_rank && setting.value && !is_set(setting.name))
+            if (setting.exported && !setting.per_rank && setting.value &&
+                (setting.replaces || !is_set(setting.name)))
                 add(setting.name, *setting.value);
     }
 
@@ -120,7 +122,8 @@ Launch prepare_launch(const Command& command, const env::Plan& plan, const Insta
         if (missing.empty())
             builder.use_shim(installed, files, host);
         else
-            builder.note(fmt::format("no shim in front of the ranks: {}", missing));
+            builder.note(
+                fmt::format("ranks are started without toporun in front of them: {}", missing));
     }
     builder.add_markers(files);
     return builder.take();

@@ -26,7 +26,7 @@ struct NodeFiles {
 struct Launch {
     std::vector<std::string> argv;
     /// Variables to add to the environment, in this order. None of them is set in it already, but
-    /// for PYTHON_EXEC and TOPORUN_ACTIVE, which are replaced.
+    /// for those that are replaced: PYTHON_EXEC, TOPORUN_ACTIVE and settings that say so.
     std::vector<std::pair<std::string, std::string>> added;
     Rewrite rewrite = Rewrite::export_only;  ///< what was really done
     std::vector<std::string> notes;          ///< one line each

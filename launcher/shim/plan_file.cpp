@@ -68,8 +68,9 @@ std::string variable_lines(const env::Plan& plan) {
         if (!setting.exported || !setting.per_rank || !setting.value) continue;
         if (!is_variable_name(setting.name)) continue;
         const bool is_log = is_log_variable(setting.name);
-        (is_log ? log : text) += fmt::format("{} {} {}\n", is_log ? "log" : "set", setting.name,
-                                             escaped(*setting.value));
+        const std::string_view key = !is_log ? "set" : setting.replaces ? "take-log" : "log";
+        (is_log ? log : text) +=
+            fmt::format("{} {} {}\n", key, setting.name, escaped(*setting.value));
         if (setting.name == "NCCL_DEBUG_FILE") log += log_directory_line(*setting.value);
     }
     return text + log;

@@ -27,7 +27,8 @@ namespace toporun::launcher {
 ///     log NCCL_DEBUG INFO
 ///
 /// Values are the rest of the line, `\\` and `\n` escaped; `{rank}`, `{local_rank}` and `{restart}`
-/// are filled in by the shim. `log` lines are set together or not at all.
+/// are filled in by the shim. `log` lines are set together or not at all; `take-log` in their place
+/// replaces what the worker's environment has of the three.
 std::string shim_plan_text(const env::Job& job, const env::Plan& plan,
                            const detect::CpuSet& allowed, const std::string& records_file);
 

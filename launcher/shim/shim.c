@@ -109,21 +109,27 @@ static bool can_write_in(const char* directory) {
     return written;
 }
 
-/* NCCL's three log variables are one decision: all are set or none. */
+/* NCCL's three log variables are one decision: all are set or none. `take-log` lines replace what
+ * is set, once it is certain that the log can be written. */
 static const char* set_log(struct variables_list* variables, const struct shim_plan* plan,
                            const struct rank* rank, struct outcome* outcome) {
     size_t position = 0;
+    const bool take = next_line(plan, "take-log", &position) != NULL;
+    const char* key = take ? "take-log" : "log";
     bool any = false;
-    for (char* line; (line = next_line(plan, "log", &position)) != NULL; any = true)
-        if (has_variable(variables, line)) return "user";
+    position = 0;
+    for (char* line; (line = next_line(plan, key, &position)) != NULL; any = true)
+        if (!take && has_variable(variables, line)) return "user";
     if (!any) return "not-planned";
     char* directory = fill_in(plan_value(plan, "log_directory"), rank);
     const bool writable = directory != NULL && *directory == '/' && can_write_in(directory);
     free(directory);
     if (!writable) return "unwritable";
     position = 0;
-    for (char* line; (line = next_line(plan, "log", &position)) != NULL;)
+    for (char* line; (line = next_line(plan, key, &position)) != NULL;) {
+        if (take) remove_variable(variables, line);
         set_line(variables, line, rank, outcome);
+    }
     return "set";
 }
 

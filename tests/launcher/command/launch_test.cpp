@@ -133,6 +133,28 @@ TEST_CASE("the launcher keeps its own binding when toporun does not bind") {
     CHECK(launch.argv.size() == 5);
 }
 
+TEST_CASE("only a setting that replaces takes the place of the user's own") {
+    const FakeHost host;
+    env::Plan taking;
+    for (const char* name : {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"}) {
+        taking.settings.push_back(setting(name, "ours", true));
+        taking.settings.back().replaces = true;
+    }
+    taking.settings.push_back(setting("NCCL_P2P_LEVEL", "NVL", true));
+    const Environment users = {
+        {"NCCL_DEBUG", "WARN"}, {"NCCL_DEBUG_FILE", "/x"}, {"NCCL_P2P_LEVEL", "SYS"}};
+    const auto launch = [&] {
+        return added(prepare_launch(launcher::recognise({"./train"}, users, host), taking,
+                                    kInstalled, kFiles, users, host));
+    };
+    const auto taken = launch();
+    for (const char* name : {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"})
+        CHECK(taken.at(name) == "ours");
+    CHECK_FALSE(taken.contains("NCCL_P2P_LEVEL"));
+    for (env::Setting& one : taking.settings) one.replaces = false;
+    CHECK_FALSE(launch().contains("NCCL_DEBUG"));
+}
+
 TEST_CASE("a shim that is missing means variables only and one note") {
     for (const std::string& line :
          std::vector<std::string>{"mpirun -np 2 ./train", "torchrun t.py"}) {

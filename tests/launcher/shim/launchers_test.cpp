@@ -136,6 +136,36 @@ TEST_CASE("the status of mpirun is kept for programs that cannot start") {
     }
 }
 
+TEST_CASE("under mpirun a log that is taken replaces what mpirun passes on") {
+    if (!installed(kMpirun)) return;
+    const TemporaryDirectory directory;
+    env::Plan taking;
+    const std::string log = (directory.path() / "log").string();
+    for (const auto& [name, value] : {std::pair("NCCL_DEBUG", std::string("INFO")),
+                                      {"NCCL_DEBUG_SUBSYS", "INIT"},
+                                      {"NCCL_DEBUG_FILE", log + "/nccl.{rank}.%p.log"}}) {
+        env::Setting setting;
+        setting.name = name;
+        setting.value = value;
+        setting.exported = setting.per_rank = setting.replaces = true;
+        taking.settings.push_back(setting);
+    }
+    Variables variables = base(directory);
+    variables["NCCL_DEBUG"] = "WARN";
+    variables["NCCL_DEBUG_FILE"] = "/x/%p";
+    variables["TOPORUN_SHIM_PLAN"] =
+        directory.write("plan", launcher::shim_plan_text({}, taking, {}, "")).string();
+    const Result result =
+        mpirun({"-np", "2", "-x", "NCCL_DEBUG_SUBSYS=ALL", binary("toporun-shim"), "sh", "-c",
+                "echo $NCCL_DEBUG $NCCL_DEBUG_SUBSYS $NCCL_DEBUG_FILE"},
+               variables);
+    CAPTURE(result.error);
+    REQUIRE(result.status == 0);
+    for (const char* rank : {"0", "1"})
+        CHECK(result.out.find("INFO INIT " + log + "/nccl." + rank + ".%p.log\n") !=
+              std::string::npos);
+}
+
 TEST_CASE("two contexts of mpirun each get their own shim") {
     if (!installed(kMpirun)) return;
     const TemporaryDirectory directory;

@@ -56,6 +56,19 @@ TEST_CASE("a plan that does not bind has no CPUs") {
     CHECK(shim_plan_text({}, plan, {}, "/tmp/a\nset X y") == "toporun-shim 1\nlauncher plain\n");
 }
 
+TEST_CASE("a log that is taken has a word of its own in the plan file") {
+    env::Plan plan = full_plan();
+    for (env::Setting& setting : plan.settings)
+        setting.replaces = setting.name.starts_with("NCCL_DEBUG");
+    const std::string text = shim_plan_text({}, plan, {}, "");
+    CHECK(text.find("\ntake-log NCCL_DEBUG INFO\n") != std::string::npos);
+    CHECK(text.find("\ntake-log NCCL_DEBUG_SUBSYS ") != std::string::npos);
+    CHECK(text.find("\ntake-log NCCL_DEBUG_FILE ") != std::string::npos);
+    CHECK(text.find("\nlog_directory /tmp/t/log\n") != std::string::npos);
+    CHECK(text.find("\nlog NCCL") == std::string::npos);
+    CHECK(text.find("\nset OMP_NUM_THREADS 3\n") != std::string::npos);
+}
+
 TEST_CASE("a record is read back") {
     const auto record = parse_rank_record(
         "rank-record\trank=3\tlocal_rank=1\tlocal_size=2\tworld_size=4\trestart=1\tlauncher="

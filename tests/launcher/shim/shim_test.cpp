@@ -349,6 +349,35 @@ TEST_CASE("the log variables are set together and only for a directory that work
     }
 }
 
+TEST_CASE("a log that is taken replaces what is set, all three or none") {
+    const auto taking = [](std::string lines) {
+        for (std::size_t at = 0; (at = lines.find("log NCCL", at)) != std::string::npos; at += 13)
+            lines.insert(at, "take-");
+        return lines;
+    };
+    const TemporaryDirectory directory;
+    const std::string log = (directory.path() / "log").string();
+    Variables users = torchrun(1, 2);
+    users["NCCL_DEBUG"] = "WARN";
+    users["NCCL_DEBUG_FILE"] = "/x/%p";
+    users["NCCL_DEBUG_X"] = "kept";
+    const Node node(taking(log_lines(log)));
+    const Result taken = run(shim({"env"}, node.with(users)));
+    CHECK(env_line(taken, "NCCL_DEBUG") == "INFO");
+    CHECK(env_line(taken, "NCCL_DEBUG_SUBSYS") == "INIT,ENV");
+    CHECK(env_line(taken, "NCCL_DEBUG_FILE") == log + "/nccl.1.2.%h.%p.log");
+    CHECK(env_line(taken, "NCCL_DEBUG_X") == "kept");
+    CHECK(taken.out.find("WARN") == std::string::npos);
+    CHECK(node.record().log == "set");
+
+    const Node unwritable(taking(log_lines("/no/such/directory")));
+    const Result left = run(shim({"env"}, unwritable.with(users)));
+    CHECK(env_line(left, "NCCL_DEBUG") == "WARN");
+    CHECK(env_line(left, "NCCL_DEBUG_FILE") == "/x/%p");
+    CHECK(env_line(left, "NCCL_DEBUG_SUBSYS") == "(unset)");
+    CHECK(unwritable.record().log == "unwritable");
+}
+
 TEST_CASE("private variables do not reach the program and public ones do") {
     const Node node("");
     Variables variables = node.with(open_mpi(0, 1));
