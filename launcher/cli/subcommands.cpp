@@ -13,6 +13,7 @@
 #include "env/settings_text.hpp"
 #include "env/summary.hpp"
 #include "launcher/cli/inputs.hpp"
+#include "launcher/command/options.hpp"
 #include "launcher/report/json.hpp"
 #include "launcher/report/machine_view.hpp"
 #include "launcher/report/write_file.hpp"
@@ -29,9 +30,7 @@ void print(const std::string& text) {
 std::optional<int> slurm_number(const Environment& environment, const char* name) {
     const auto found = environment.find(name);
     if (found == environment.end()) return std::nullopt;
-    const auto number = to_integer(found->second);
-    if (!number || *number < 1 || *number > 1'000'000) return std::nullopt;
-    return static_cast<int>(*number);
+    return positive_count(found->second);
 }
 
 /// The job that `toporun env` decides for: nothing is known of its command line, and whatever the
@@ -77,7 +76,7 @@ int env_command(const Arguments& arguments, const Console& console) {
     const Environment environment = environment_map();
     const detect::Machine machine = read_machine(arguments, environment, {}, true);
     env::Options options = arguments.options;
-    options.log = false;  // no directory lives as long as the shell's jobs
+    options.for_shell = true;
     const env::Plan plan = env::decide(
         shell_job(arguments, environment), machine, profiles::builtin_profiles(),
         profiles::builtin_profiler_versions(), read_user_environment(environment), options);

@@ -42,8 +42,9 @@ std::string problem_of(const std::vector<Context>& contexts) {
         if (last_given(context.scan, Meaning::no_launch) != nullptr)
             return "the launcher only prints its help or its version";
         if (const Given* given = last_given(context.scan, Meaning::opaque))
-            return fmt::format("the launcher's option '{}' leaves no place for the shim",
-                               given->name);
+            return fmt::format(
+                "the launcher's option '{}' leaves no place for toporun before the ranks",
+                given->name);
         if (context.scan.program >= context.end) return "no program was given";
     }
     return {};
@@ -205,28 +206,22 @@ std::string other_host(const Places& places) {
     return {};
 }
 
-std::optional<int> positive(const std::string& text) {
-    const auto value = to_integer(text);
-    if (!value || *value < 1 || *value > 10'000'000) return std::nullopt;
-    return static_cast<int>(*value);
-}
-
 /// The N of `ppr:N:node`.
 std::optional<int> ranks_per_node_of(const std::string& policy) {
     const std::vector<std::string> parts = split(policy, ':');
     if (parts.size() < 3 || parts[0] != "ppr" || parts[2].substr(0, 4) != "node")
         return std::nullopt;
-    return positive(parts[1]);
+    return positive_count(parts[1]);
 }
 
 /// The ranks that one node gets; nothing when the launcher decides by slots.
 std::optional<int> ranks_of(const Scan& scan, const Places& places) {
     const auto nodes = static_cast<int>(std::max<std::size_t>(places.hosts.size(), 1));
     const Given* total = last_given(scan, Meaning::total_ranks);
-    const auto count = total == nullptr ? std::nullopt : positive(total->value);
+    const auto count = total == nullptr ? std::nullopt : positive_count(total->value);
     if (count && nodes == 1) return count;
     if (const Given* given = last_given(scan, Meaning::ranks_per_node))
-        return positive(given->value);
+        return positive_count(given->value);
     if (last_given(scan, Meaning::one_rank_per_node) != nullptr) return 1;
     if (const Given* given = last_given(scan, Meaning::map_policy))
         if (const auto ranks = ranks_per_node_of(given->value)) return ranks;
@@ -373,7 +368,8 @@ Command recognise_hydra(Command command, const Host& host) {
     command.job = read_counts(std::move(command.job), contexts, places);
     if (places.hosts.empty()) command.job.nodes.reset();  // a resource manager may name some
     command = add_programs(std::move(command), contexts, host);
-    return export_only(std::move(command), "no shim under Hydra's mpiexec");
+    return export_only(std::move(command),
+                       "under Hydra's mpiexec toporun does not start in front of the ranks");
 }
 
 }  // namespace toporun::launcher

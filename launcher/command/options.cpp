@@ -149,4 +149,10 @@ const Given* last_given(const Scan& scan, Meaning meaning) {
     return found == scan.given.rend() ? nullptr : &*found;
 }
 
+std::optional<int> positive_count(std::string_view text) {
+    const auto value = to_integer(trim(text));
+    if (!value || *value < 1 || *value > 1'000'000) return std::nullopt;
+    return static_cast<int>(*value);
+}
+
 }  // namespace toporun::launcher

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -98,5 +99,8 @@ Scan scan_options(std::span<const std::string> argv, std::size_t first, std::siz
 
 /// The value that was given last for `meaning`; nullptr when it was not given.
 const Given* last_given(const Scan& scan, Meaning meaning);
+
+/// A count of nodes or ranks: 1 to 1000000, blanks around it allowed; nothing for anything else.
+std::optional<int> positive_count(std::string_view text);
 
 }  // namespace toporun::launcher

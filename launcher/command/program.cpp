@@ -11,7 +11,12 @@
 namespace toporun::launcher {
 namespace {
 
-enum class Kind { transparent, container, shell };
+enum class Kind {
+    transparent,
+    container,
+    shell,   ///< the command is a text
+    remote,  ///< the command is a text, perhaps for another host
+};
 
 /// A command that starts another command: what has to be skipped to find that one.
 struct Prefix {
@@ -112,9 +117,9 @@ constexpr std::array kPrefixes = {
            .kind = Kind::container,
            .values = "-u --user -g --group",
            .assignments = true},
-    Prefix{.name = "ssh", .kind = Kind::shell},
-    Prefix{.name = "xargs", .kind = Kind::shell},
-    Prefix{.name = "parallel", .kind = Kind::shell},
+    Prefix{.name = "ssh", .kind = Kind::remote},
+    Prefix{.name = "xargs", .kind = Kind::remote},
+    Prefix{.name = "parallel", .kind = Kind::remote},
     Prefix{.name = "bash", .kind = Kind::shell},
     Prefix{.name = "sh", .kind = Kind::shell},
     Prefix{.name = "dash", .kind = Kind::shell},
@@ -200,7 +205,7 @@ std::size_t skip_to_command(std::span<const std::string> argv, std::size_t at) {
 /// The word behind one prefix command at `at`; `at` itself when it is used in another way.
 std::size_t behind_prefix(std::span<const std::string> argv, std::size_t at, const Prefix& prefix) {
     std::size_t next = at + 1;
-    if (prefix.kind == Kind::shell) return argv.size();
+    if (prefix.kind == Kind::shell || prefix.kind == Kind::remote) return argv.size();
     if (prefix.only_after_dashes) return skip_to_command(argv, next);
     if (!prefix.subcommands.empty()) {
         if (next >= argv.size() || !has_word(prefix.subcommands, argv[next])) return at;
@@ -247,16 +252,61 @@ std::string_view leaves_host(std::string_view text) {
     return {};
 }
 
-/// The text that a shell word will run: a script, or the word behind `-c`.
-std::string shell_text(std::span<const std::string> argv, std::size_t word, const Host& host) {
-    constexpr std::size_t kScriptBytes = 64 * 1024;
+constexpr std::size_t kScriptBytes = 64 * 1024;
+
+/// The text that a shell word will run: a script, or the word behind `-c`; nothing when it cannot
+/// be read.
+std::optional<std::string> shell_text(std::span<const std::string> argv, std::size_t word,
+                                      const Host& host) {
     for (std::size_t i = word + 1; i < argv.size(); ++i) {
-        const bool option = argv[i].size() > 1 && argv[i][0] == '-';
-        if (option && argv[i][1] != '-' && argv[i].ends_with('c'))
-            return i + 1 < argv.size() ? argv[i + 1] : "";
-        if (!option) return host.read_file(argv[i], kScriptBytes).value_or("");
+        const std::string& part = argv[i];
+        const bool option = part.size() > 1 && (part[0] == '-' || part[0] == '+');
+        if (!option) return host.read_file(part, kScriptBytes);
+        if (part.starts_with("--")) {
+            if (part == "--rcfile" || part == "--init-file") ++i;
+        } else if (part.find('c') != std::string::npos && part[0] == '-') {
+            // `-c` may be followed by more options, the text is the first word that is none.
+            while (++i < argv.size() && argv[i].size() > 1 && argv[i][0] == '-') {
+            }
+            return i < argv.size() ? std::optional(argv[i]) : std::nullopt;
+        } else if (part.ends_with('o') || part.ends_with('O')) {
+            ++i;  // the name of a shell option
+        }
     }
-    return {};
+    return std::nullopt;
+}
+
+bool is_shell(const std::string& word) {
+    const Prefix* prefix = find_prefix(word);
+    return prefix != nullptr && prefix->kind == Kind::shell;
+}
+
+/// The text of `./train.sh`, a file whose first line names a shell; "" for any other program.
+std::string script_text(const std::string& path, const Host& host) {
+    const std::string text = host.read_file(path, kScriptBytes).value_or("");
+    const std::vector<std::string> words = shebang_words(text);
+    if (words.empty()) return {};
+    const bool shell = is_shell(words[0]) ||
+                       (base_name(words[0]) == "env" && words.size() > 1 && is_shell(words[1]));
+    return shell ? text : "";
+}
+
+/// Launchers that reach other hosts by themselves, whatever their options.
+constexpr std::array<std::string_view, 6> kReachOtherHosts = {
+    "deepspeed", "colossalai", "pdsh", "jsrun", "aprun", "flux run"};
+
+/// An MPI launcher in a shell text that is told other hosts, or that finds them in the allocation.
+bool starts_mpi_elsewhere(std::string_view text, const Environment& environment) {
+    const auto has = [&](std::string_view word) { return text.find(word) != text.npos; };
+    if (!has("mpirun") && !has("mpiexec") && !has("orterun") && !has("horovodrun")) return false;
+    for (const std::string_view option : {" -H", "host", "machinefile", "rankfile", " -f "})
+        if (has(option)) return true;
+    for (const char* name : {"PBS_NODEFILE", "PE_HOSTFILE", "LSB_HOSTS", "LSB_DJOB_HOSTFILE",
+                             "COBALT_NODEFILE", "FLUX_JOB_ID"})
+        if (environment.contains(name)) return true;
+    const auto nodes = environment.find("SLURM_JOB_NUM_NODES");
+    return environment.contains("SLURM_JOB_ID") &&
+           (nodes == environment.end() || nodes->second != "1");
 }
 
 }  // namespace
@@ -287,6 +337,7 @@ Peeled peel_prefixes(std::span<const std::string> argv, std::size_t first) {
         const std::size_t next = behind_prefix(argv, peeled.inner, *prefix);
         if (next == peeled.inner) break;
         peeled.prefixes.push_back(base_name(argv[peeled.inner]));
+        if (prefix->kind == Kind::shell && !peeled.opaque) peeled.shell = peeled.inner;
         peeled.opaque = peeled.opaque || prefix->kind != Kind::transparent;
         peeled.inner = next;
     }
@@ -319,6 +370,27 @@ std::string innermost_program(std::span<const std::string> argv, std::size_t fir
     return python.empty() ? path : python;
 }
 
+std::string shell_leaves_host(std::span<const std::string> argv, std::size_t first,
+                              const Environment& environment, const Host& host) {
+    const Peeled peeled = peel_prefixes(argv, first);
+    if (peeled.opaque && !peeled.shell) return {};
+    std::optional<std::string> text;
+    if (peeled.shell) {
+        text = shell_text(argv, *peeled.shell, host);
+        if (!text) return "what the shell will run cannot be read";
+    } else if (peeled.inner < argv.size()) {
+        text = script_text(host.find_executable(argv[peeled.inner]), host);
+    }
+    const std::string_view away = leaves_host(text.value_or(""));
+    if (!away.empty()) return fmt::format("the shell text uses {}", trim(away));
+    for (const std::string_view word : kReachOtherHosts)
+        if (text && text->find(word) != std::string::npos)
+            return fmt::format("the shell text uses {}", word);
+    if (text && starts_mpi_elsewhere(*text, environment))
+        return "the shell text starts MPI ranks, perhaps on other hosts";
+    return {};
+}
+
 std::string refuses_shim(std::span<const std::string> argv, std::size_t word,
                          const std::string& path, const Host& host) {
     const std::string& typed = argv[word];
@@ -341,7 +413,7 @@ std::string refuses_shim(std::span<const std::string> argv, std::size_t word,
     const bool shell =
         !interpreter.empty() && !is_python(interpreter[0]) && script_python(path, host).empty();
     const std::string text = shell           ? start
-                             : peeled.opaque ? shell_text(argv, word, host)
+                             : peeled.opaque ? shell_text(argv, word, host).value_or("")
                                              : std::string();
     if (const std::string_view away = leaves_host(text); !away.empty())
         return fmt::format("'{}' is a shell text that uses {}", printable(typed), trim(away));

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "launcher/command/command.hpp"
 #include "launcher/command/host.hpp"
 
 /// Words of a command line that are no options: prefix commands, launchers, interpreters.
@@ -27,6 +29,8 @@ struct Peeled {
     /// The inner command starts in another place (container, other host, other user) or is text for
     /// a shell: neither variables nor paths are certain there.
     bool opaque = false;
+    /// The position of the shell (`bash`, `sh`, ...) that ends it, when all before it start here.
+    std::optional<std::size_t> shell;
 };
 
 /// Peels prefix commands (env, numactl, singularity exec, ...) off argv[first...].
@@ -40,6 +44,13 @@ std::string script_python(const std::string& script, const Host& host);
 /// when it is not found here.
 std::string innermost_program(std::span<const std::string> argv, std::size_t first,
                               const Host& host);
+
+/// Why what a shell runs for argv[first...] (`bash train.sh`, `sh -c TEXT`, `./train.sh`) may start
+/// the training in another place; "" = it starts it here, where it inherits the environment, or the
+/// command is no shell text. `environment` tells whether an MPI launcher in the text has other
+/// hosts.
+std::string shell_leaves_host(std::span<const std::string> argv, std::size_t first,
+                              const Environment& environment, const Host& host);
 
 /// Why `path` cannot be started through the shim as the launcher would start it; "" = it can.
 /// `arguments` are looked at for the text of `sh -c`.

@@ -122,14 +122,15 @@ std::string module_kind(const std::string& module) {
 Command recognise_other(Command command, const std::string& kind) {
     command.family = kind;
     return export_only(std::move(command),
-                       fmt::format("no shim under {}: its command line is not read", kind));
+                       fmt::format("toporun does not read the command line of {}", kind));
 }
 
-Command recognise_plain(Command command, const Host& host) {
+Command recognise_plain(Command command, const Environment& environment, const Host& host) {
     const Peeled peeled = peel_prefixes(command.argv, 0);
     command.prefixes = peeled.prefixes;
     command.job.gpu_job_unknown = true;
-    command.job.same_host = !peeled.opaque;
+    const std::string away = shell_leaves_host(command.argv, 0, environment, host);
+    command.job.same_host = (!peeled.opaque || peeled.shell) && away.empty();
     command.program = innermost_program(command.argv, 0, host);
     const bool found = peeled.inner < command.argv.size();
     if (found) command.program_at = {peeled.inner};
@@ -142,6 +143,7 @@ Command recognise_plain(Command command, const Host& host) {
             printable(command.argv[peeled.inner]), peeled.prefixes.back(),
             printable(command.argv[peeled.inner])));
     }
+    if (!away.empty()) return export_only(std::move(command), away);
     if (!peeled.prefixes.empty())
         return export_only(std::move(command),
                            fmt::format("the program stands behind '{}'", peeled.prefixes.front()));
@@ -211,7 +213,7 @@ Command recognise(std::vector<std::string> argv, const Environment& environment,
     if (kind == "mpi") return recognise_mpi(std::move(command), environment, host);
     if (kind == "srun") return recognise_srun(std::move(command), environment, host);
     if (!kind.empty()) return recognise_other(std::move(command), kind);
-    return recognise_plain(std::move(command), host);
+    return recognise_plain(std::move(command), environment, host);
 }
 
 }  // namespace toporun::launcher

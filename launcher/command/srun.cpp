@@ -209,14 +209,9 @@ constexpr OptionTable kSrunTable = {
 /// The number in the option, else in the first of the variables that holds one.
 std::optional<int> number(const Scan& scan, Meaning meaning, const Environment& environment,
                           std::initializer_list<const char*> names) {
-    const auto read = [](const std::string& text) -> std::optional<int> {
-        const auto found = to_integer(trim(text));
-        if (!found || *found < 1 || *found > 10'000'000) return std::nullopt;
-        return static_cast<int>(*found);
-    };
-    if (const Given* given = last_given(scan, meaning)) return read(given->value);
+    if (const Given* given = last_given(scan, meaning)) return positive_count(given->value);
     for (const char* name : names)
-        if (const auto found = read(variable(environment, name))) return found;
+        if (const auto found = positive_count(variable(environment, name))) return found;
     return std::nullopt;
 }
 
@@ -276,7 +271,7 @@ Command recognise_srun(Command command, const Environment& environment, const Ho
             command.program = innermost_program(command.argv, scan.program, host);
     }
     return export_only(std::move(command),
-                       "srun starts the ranks itself: no shim in front of them");
+                       "srun starts the ranks itself, toporun is not in front of them");
 }
 
 }  // namespace toporun::launcher

@@ -75,11 +75,9 @@ bool flag_of(const Scan& scan, const Environment& environment, Meaning meaning,
 /// "2" or "2:2"; an elastic range has no fixed number of nodes.
 std::optional<int> node_count(const std::string& text) {
     const std::vector<std::string> bounds = split(text, ':');
-    const auto low = to_integer(trim(bounds.front()));
-    const auto high = to_integer(trim(bounds.back()));
-    if (bounds.size() > 2 || !low || low != high || *low < 1 || *low > 1'000'000)
-        return std::nullopt;
-    return static_cast<int>(*low);
+    const auto low = positive_count(bounds.front());
+    const auto high = positive_count(bounds.back());
+    return bounds.size() <= 2 && low == high ? low : std::nullopt;
 }
 
 /// The host of `host`, `host:port`, `[address]:port`.
@@ -97,11 +95,8 @@ Command read_counts(Command command, const Scan& scan, const Environment& enviro
     const std::string ranks =
         value_of(scan, environment, Meaning::ranks_per_node, "NPROC_PER_NODE").value_or("1");
     command.job.nodes = standalone ? std::optional<int>(1) : node_count(nodes);
-    const auto count = to_integer(trim(ranks));
-    if (count && *count > 0 && *count < 1'000'000)
-        command.job.ranks_per_node = static_cast<int>(*count);
-    else
-        command.ranks_word = ranks;
+    command.job.ranks_per_node = positive_count(ranks);
+    if (!command.job.ranks_per_node) command.ranks_word = ranks;
     if (standalone) return command;
     std::string endpoint =
         value_of(scan, environment, Meaning::rendezvous, "RDZV_ENDPOINT").value_or("");

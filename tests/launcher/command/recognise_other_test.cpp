@@ -83,8 +83,19 @@ TEST_CASE("everything else is a plain command that is only given variables") {
         {"nsys profile -o out -t cuda ./train", "./train", true},
         {"nsys stats report", "/usr/bin/nsys", true},
         {"strace -f -o x -- ./train", "./train", true},
-        {"bash run.sh", "", false},
-        {"bash -c x", "", false},
+        {"bash no-such.sh", "", false},
+        {"bash ./run.sh", "", true},
+        {"bash -eo pipefail ./run.sh", "", true},
+        {"bash --norc -x ./run.sh", "", true},
+        {"bash ./boxed.sh", "", false},
+        {"./run.sh", "./run.sh", true},
+        {"./boxed.sh", "./boxed.sh", false},
+        {"numactl -N0 sh ./run.sh", "", true},
+        {"docker run image bash ./run.sh", "", false},
+        {"ssh node-b bash ./run.sh", "", false},
+        {"bash", "", false},
+        {"bash -c", "", false},
+        {"bash -c x", "", true},
         {"ssh node-b ./train", "", false},
         {"singularity exec --nv -B /a:/b i.sif python t.py", "", false},
         {"docker run --rm -v /a:/b image python t.py", "", false},
@@ -144,6 +155,43 @@ TEST_CASE("odd words neither crash nor reach a message as they are") {
         CHECK(printable(command.export_only_reason) == command.export_only_reason);
         for (const std::string& note : command.notes) CHECK(printable(note) == note);
         for (const std::size_t at : command.program_at) CHECK(at < argv.size());
+    }
+}
+
+TEST_CASE("a shell text starts its ranks here unless it says otherwise") {
+    struct Case {
+        std::string text;
+        bool same_host;
+        Environment environment = {};
+    };
+    const Environment one_node = {{"SLURM_JOB_ID", "1"}, {"SLURM_JOB_NUM_NODES", "1"}};
+    const Environment two_nodes = {{"SLURM_JOB_ID", "1"}, {"SLURM_JOB_NUM_NODES", "2"}};
+    const std::vector<Case> cases = {
+        {"cd x && exec ./train", true},
+        {"torchrun --nproc-per-node=8 t.py", true},
+        {"for h in a b; do ssh $h ./train & done", false},
+        {"srun ./train", false},
+        {"singularity exec i.sif ./train", false},
+        {"deepspeed --hostfile h t.py", false},
+        {"mpirun -np 2 ./train", true},
+        {"mpirun -np 2 ./train", true, one_node},
+        {"mpirun -np 2 ./train", false, two_nodes},
+        {"mpirun -np 2 ./train", false, {{"PBS_NODEFILE", "/x"}}},
+        {"mpirun -np 2 -H a,b ./train", false},
+        {"mpiexec --hostfile h ./train", false},
+        {"./train", true, two_nodes},
+        {"", true},
+    };
+    for (const Case& c : cases) {
+        CAPTURE(c.text);
+        for (const char* option : {"-c", "-lc", "-ec"}) {
+            const Command command =
+                launcher::recognise({"bash", option, c.text, "name"}, c.environment, FakeHost());
+            CHECK(command.job.same_host == c.same_host);
+            CHECK(command.rewrite == kNo);
+            CHECK_FALSE(command.export_only_reason.empty());
+            CHECK(command.export_only_reason.find("shim") == std::string::npos);
+        }
     }
 }
 
