@@ -56,7 +56,7 @@ std::string shortened(std::string line) {
 std::vector<std::string> closing_lines(const RunFacts& facts) {
     const NcclUse use = nccl_use(facts);
     std::string end = end_text(facts);
-    if (use == NcclUse::not_started) return {shortened(end + "; NCCL was not started")};
+    if (use == NcclUse::no_sign) return {shortened(end + "; no sign of NCCL")};
     std::vector<std::string> lines;
     if (use == NcclUse::unknown) {
         end += "; what NCCL did is unknown: " + unknown_use_reason(facts);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/text.hpp"
+#include "env/interface_model.hpp"
 #include "launcher/report/judge.hpp"
 
 namespace toporun::launcher {
@@ -173,7 +174,9 @@ void add_versions(const RunFacts& facts, Findings& found) {
         finding.what = fmt::format("NCCL {} was found before the start, the program used {}",
                                    *facts.machine.software.nccl_version, versions.front());
         finding.effect = "defaults were judged by another version";
-        finding.fix = fmt::format("pass --nccl-version {}", versions.front());
+        finding.fix = fmt::format(
+            "toporun --dry-run --nccl-version {} COMMAND shows what that version would get",
+            versions.front());
         found.push_back(std::move(finding));
     }
 }
@@ -181,6 +184,7 @@ void add_versions(const RunFacts& facts, Findings& found) {
 void add_profiler(const RunFacts& facts, Findings& found) {
     const bool recorded = facts.measured.operations > 0 || !facts.measured.ranks.empty();
     if (!facts.plan.measures || recorded || !facts.log.started()) return;
+    if (!facts.plan.takes_log) return;  // the user's own log may leave out the plugins
     if (facts.log.plugins.contains("PROFILER")) return;
     env::Finding finding;
     finding.id = "profiler-not-loaded";
@@ -216,24 +220,11 @@ void add_network(const RunFacts& facts, Findings& found) {
     found.push_back(std::move(finding));
 }
 
-bool list_entry_matches(std::string entry, bool exact, const std::string& name) {
-    entry = entry.substr(0, entry.find(':'));  // `name:port` of RDMA devices
-    return exact ? entry == name : name.starts_with(entry);
-}
-
 }  // namespace
 
 bool interface_allowed(const std::string& value, const std::string& name) {
-    std::string_view list = value;
-    const bool inverted = list.starts_with('^');
-    if (inverted) list.remove_prefix(1);
-    const bool exact = list.starts_with('=');
-    if (exact) list.remove_prefix(1);
-    bool matches = list.empty();
-    for (const std::string& entry : split(list, ',')) {
-        matches |= !entry.empty() && list_entry_matches(entry, exact, name);
-    }
-    return list.empty() || matches != inverted;
+    const env::IfnameList list = env::parse_ifname(value);
+    return list.ignored || list.entries.empty() || list.matches(name);
 }
 
 std::vector<env::Finding> differences(const RunFacts& facts) {

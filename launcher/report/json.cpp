@@ -125,6 +125,20 @@ Json path_matrix(const std::vector<std::vector<std::optional<detect::PathType>>>
     return rows;
 }
 
+/// true, false, null for a pair that nothing is known of.
+Json acs_matrix(const std::vector<std::vector<detect::AcsRedirect>>& matrix) {
+    Json rows = Json::array();
+    for (const auto& row : matrix) {
+        Json cells = Json::array();
+        for (const detect::AcsRedirect cell : row)
+            cells.push_back(cell == detect::AcsRedirect::unknown
+                                ? Json(nullptr)
+                                : Json(cell == detect::AcsRedirect::on));
+        rows.push_back(std::move(cells));
+    }
+    return rows;
+}
+
 Json machine_object(const detect::Machine& machine) {
     Json gpus = Json::array();
     for (const detect::Gpu& gpu : machine.gpus) gpus.push_back(gpu_object(gpu));
@@ -139,6 +153,7 @@ Json machine_object(const detect::Machine& machine) {
             {"gpus", gpus},
             {"gpu_paths", path_matrix(machine.gpu_paths)},
             {"gpu_links", machine.gpu_links},
+            {"gpu_acs_redirect", acs_matrix(machine.gpu_acs_redirect)},
             {"nvswitch", machine.nvswitch},
             {"nics", nics},
             {"gpu_nic_paths", path_matrix(machine.gpu_nic_paths)},
@@ -190,23 +205,11 @@ Json placements_array(const env::Plan& plan) {
     return ranks;
 }
 
-std::string_view severity_name(env::Severity severity) {
-    switch (severity) {
-        case env::Severity::broken:
-            return "broken";
-        case env::Severity::slow:
-            return "slow";
-        case env::Severity::note:
-            break;
-    }
-    return "note";
-}
-
 Json findings_array(const std::vector<env::Finding>& findings) {
     Json result = Json::array();
     for (const env::Finding& finding : findings) {
         result.push_back({{"id", finding.id},
-                          {"severity", severity_name(finding.severity)},
+                          {"severity", env::severity_text(finding.severity)},
                           {"what", finding.what},
                           {"evidence", finding.evidence},
                           {"effect", finding.effect},
@@ -274,9 +277,10 @@ Json variables_object(const LogSummary& log) {
     return variables;
 }
 
+/// true or null: that there is no line of a log proves nothing, whoever starts the program may have
+/// dropped the variables.
 Json started(const RunFacts& facts) {
-    const NcclUse use = nccl_use(facts);
-    return use == NcclUse::unknown ? Json(nullptr) : Json(use == NcclUse::started);
+    return nccl_use(facts) == NcclUse::started ? Json(true) : Json(nullptr);
 }
 
 Json nccl_object(const RunFacts& facts) {

@@ -56,7 +56,7 @@ NcclUse nccl_use(const RunFacts& facts) {
     if (facts.log.started() || measured.operations > 0 || !measured.ranks.empty()) {
         return NcclUse::started;
     }
-    return log_was_watched(facts) ? NcclUse::not_started : NcclUse::unknown;
+    return log_was_watched(facts) ? NcclUse::no_sign : NcclUse::unknown;
 }
 
 std::string duration_text(double seconds) {

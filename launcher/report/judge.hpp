@@ -13,8 +13,8 @@ namespace toporun::launcher {
 
 enum class NcclUse {
     started,
-    not_started,  ///< toporun would have seen it
-    unknown,      ///< nothing of toporun's was in a place to see it
+    no_sign,  ///< its log would have been seen, unless somebody dropped the variables on the way
+    unknown,  ///< nothing of toporun's was in a place to see it
 };
 NcclUse nccl_use(const RunFacts& facts);
 

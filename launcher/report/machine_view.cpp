@@ -252,6 +252,12 @@ std::string path_table(const Machine& machine) {
         });
         if (!refused.empty()) out += "  peer access refused by the driver: " + refused + "\n";
     }
+    if (machine.gpu_acs_redirect.size() == machine.gpus.size()) {
+        const std::string redirected = pairs_where(machine, [&](std::size_t a, std::size_t b) {
+            return machine.gpu_acs_redirect[a].at(b) == detect::AcsRedirect::on;
+        });
+        if (!redirected.empty()) out += "  PCIe traffic sent through the CPU by ACS: " + redirected + "\n";
+    }
     return out;
 }
 

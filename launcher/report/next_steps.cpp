@@ -94,7 +94,7 @@ void add_failure_step(const RunFacts& facts, std::vector<std::string>& steps) {
 }
 
 void add_unknown_share_step(const RunFacts& facts, std::vector<std::string>& steps) {
-    if (facts.measured.in_flight || facts.plan.measures) return;
+    if (facts.measured.in_flight || !facts.plan.measure_on_demand) return;
     steps.push_back("run once with --measure=always to learn how long collectives are in flight");
 }
 

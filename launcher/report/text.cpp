@@ -36,13 +36,38 @@ std::string number(const std::optional<int>& value) {
     return value ? std::to_string(*value) : std::string("unknown");
 }
 
+/// How toporun's choices reached the ranks.
+std::string start_text(const RunFacts& facts) {
+    if (facts.rewrite == "env")
+        return "each rank was prepared by toporun-python, which then became the Python interpreter";
+    if (facts.rewrite == "inserted")
+        return "each rank was prepared by toporun-shim, which then became the program";
+    std::string text = "the command was started as typed, with environment variables only";
+    if (!facts.rewrite_note.empty()) text += ": " + facts.rewrite_note;
+    return text;
+}
+
+/// RankRecord::bind in words.
+std::string bind_text(const std::string& code) {
+    static const std::map<std::string, std::string> kTexts = {
+        {"bound", "bound to them by toporun"},
+        {"kept", "had them already"},
+        {"not-planned", "not bound, none were planned for it"},
+        {"local-size", "not bound, another number of ranks started than was planned for"},
+        {"no-overlap", "not bound, none of the planned CPUs was allowed"},
+        {"unknown-rank", "not bound, its local rank could not be told"},
+        {"unknown-mask", "not bound, the kernel did not tell its CPUs"},
+        {"refused", "not bound, the kernel refused"}};
+    const auto found = kTexts.find(code);
+    return found == kTexts.end() ? "binding unknown" : found->second;
+}
+
 void add_run(const RunFacts& facts, Text& text) {
     text.heading("Run");
     text.line("command: " + shell_line(masked_command(facts.command)));
-    text.line(fmt::format("launcher: {}, nodes: {}, ranks per node: {}, rewrite: {}",
-                          facts.job.launcher, number(facts.job.nodes),
-                          number(facts.job.ranks_per_node), facts.rewrite));
-    text.detail("no rank shim", facts.rewrite_note);
+    text.line(fmt::format("launcher: {}, nodes: {}, ranks per node: {}", facts.job.launcher,
+                          number(facts.job.nodes), number(facts.job.ranks_per_node)));
+    text.line(start_text(facts));
     if (!facts.start_utc.empty()) text.line("started: " + facts.start_utc);
     text.line(end_text(facts));
     if (!facts.run_directory.empty()) text.line("run directory: " + facts.run_directory);
@@ -54,13 +79,17 @@ void add_machine(const RunFacts& facts, Text& text) {
     for (const std::string& note : facts.machine.notes) text.line("note: " + note);
 }
 
+std::string_view left_text(const env::Setting& setting) {
+    return setting.name.starts_with("NCCL_") ? "left to NCCL" : "left alone";
+}
+
 void add_choices(const RunFacts& facts, Text& text) {
     text.heading("Choices");
     if (!facts.plan.profile.empty()) text.line("profile: " + facts.plan.profile);
     for (const env::Setting& setting : facts.plan.settings) {
         text.line(setting.value ? fmt::format("{}={} ({})", setting.name, *setting.value,
                                               env::origin_text(setting))
-                                : setting.name + " left alone");
+                                : fmt::format("{}: {}", setting.name, left_text(setting)));
         text.detail("reason", setting.reason);
         text.detail("evidence", setting.evidence);
         text.detail("without it", setting.nccl_default);
@@ -116,8 +145,8 @@ void add_nccl(const RunFacts& facts, Text& text) {
     text.heading("What NCCL did");
     const LogSummary& log = facts.log;
     const NcclUse use = nccl_use(facts);
-    if (use == NcclUse::not_started) {
-        text.line("NCCL was not started");
+    if (use == NcclUse::no_sign) {
+        text.line("no sign of NCCL: nothing was written to its log");
     } else if (!log.started()) {
         text.line("unknown, " + (facts.plan.log_reason.empty() ? "there is no log of it"
                                                                : facts.plan.log_reason));
@@ -171,8 +200,8 @@ void add_rows(const profiler::Measured& measured, Text& text) {
 void add_communication(const RunFacts& facts, Text& text) {
     text.heading("Communication");
     const profiler::Measured& measured = facts.measured;
-    if (nccl_use(facts) == NcclUse::not_started) {
-        text.line("none: NCCL was not started");
+    if (nccl_use(facts) == NcclUse::no_sign) {
+        text.line("unknown: no sign of NCCL");
         return;
     }
     text.line(share_text(facts));
@@ -187,26 +216,14 @@ void add_communication(const RunFacts& facts, Text& text) {
     for (const std::string& note : measured.notes) text.line("note: " + note);
 }
 
-std::string_view severity_text(env::Severity severity) {
-    switch (severity) {
-        case env::Severity::broken:
-            return "broken";
-        case env::Severity::slow:
-            return "slow";
-        case env::Severity::note:
-            break;
-    }
-    return "note";
-}
-
 void add_findings(const RunFacts& facts, Text& text) {
     std::vector<env::Finding> findings = facts.plan.findings;
     for (env::Finding& finding : differences(facts)) findings.push_back(std::move(finding));
     if (findings.empty()) return;
     text.heading("Findings");
     for (const env::Finding& finding : findings) {
-        text.line(
-            fmt::format("{} [{}]: {}", severity_text(finding.severity), finding.id, finding.what));
+        text.line(fmt::format("{} [{}]: {}", env::severity_text(finding.severity), finding.id,
+                              finding.what));
         text.detail("evidence", finding.evidence);
         text.detail("effect", finding.effect);
         text.detail("fix", finding.fix);
@@ -218,10 +235,10 @@ void add_ranks(const RunFacts& facts, Text& text) {
     text.heading("Ranks");
     for (std::size_t i = 0; i < std::min(kRows, facts.ranks.size()); ++i) {
         const RankRecord& record = facts.ranks[i];
-        text.line(fmt::format("rank {}, local rank {}, {} process {}, restart {}, CPUs {}: {}",
-                              number(record.rank), number(record.local_rank), record.host,
-                              record.pid, record.restart,
-                              record.cpus.empty() ? "unknown" : record.cpus.text(), record.bind));
+        text.line(fmt::format(
+            "rank {}, local rank {}, {} process {}, restart {}, CPUs {}: {}", number(record.rank),
+            number(record.local_rank), record.host, record.pid, record.restart,
+            record.cpus.empty() ? "unknown" : record.cpus.text(), bind_text(record.bind)));
     }
     say_left_out(facts.ranks.size(), text);
 }

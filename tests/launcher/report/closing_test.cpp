@@ -47,7 +47,7 @@ TEST_CASE("a run below the limit has its figure and no warning") {
 }
 
 TEST_CASE("a program without NCCL gets one line") {
-    CHECK(closing_lines(plain_run()) == Lines{"ended with 0 after 0.01 s; NCCL was not started"});
+    CHECK(closing_lines(plain_run()) == Lines{"ended with 0 after 0.01 s; no sign of NCCL"});
 }
 
 TEST_CASE("what was not watched is unknown and not absent") {
@@ -64,9 +64,19 @@ TEST_CASE("what was not watched is unknown and not absent") {
     for (RankRecord& record : facts.ranks) record.log = "unwritable";
     CHECK(nccl_use(facts) == NcclUse::unknown);
     facts.ranks[0].log = "set";
-    CHECK(nccl_use(facts) == NcclUse::not_started);
+    CHECK(nccl_use(facts) == NcclUse::no_sign);
     facts.log.notes = {"cannot read /tmp/x: Permission denied"};
     CHECK(nccl_use(facts) == NcclUse::unknown);
+}
+
+TEST_CASE("measuring is a next step only where one option makes it possible") {
+    RunFacts facts = ring_run();
+    facts.measured = {};
+    facts.plan.measures = false;
+    facts.plan.measure_reason = "NCCL_PROFILER_PLUGIN is set already";
+    CHECK_FALSE(has_start(next_steps(facts), "run once with --measure=always"));
+    facts.plan.measure_on_demand = true;
+    CHECK(has_start(next_steps(facts), "run once with --measure=always"));
 }
 
 TEST_CASE("an unknown share is said with its reason and never as zero") {

@@ -108,6 +108,11 @@ TEST_CASE("the dry run object keeps its contract and masks secrets") {
     CHECK(empty["rewrite"] == "export-only");
 }
 
+TEST_CASE("that NCCL started is true or unknown, for silence proves nothing") {
+    CHECK(json::parse(report_json(ring_run()))["nccl"]["started"] == true);
+    CHECK(json::parse(report_json(plain_run()))["nccl"]["started"].is_null());
+}
+
 TEST_CASE("the report object keeps its contract") {
     const json report = json::parse(report_json(eight_gpu_run()));
     CHECK(report["schema"] == "toporun.report/1");
@@ -145,7 +150,7 @@ TEST_CASE("what is unknown is null with the label unknown") {
     CHECK(report["communication"]["in_flight_share"]["value"].is_null());
     CHECK(report["communication"]["in_flight_share"]["label"] == "unknown");
     CHECK(report["nccl"]["network"].is_null());
-    CHECK(report["nccl"]["started"] == false);
+    CHECK(report["nccl"]["started"].is_null());
     CHECK(report["warnings"].empty());
     CHECK(report["next_steps"].empty());
     const json nothing = json::parse(report_json({}));

@@ -118,7 +118,10 @@ TEST_CASE("a variable that did not arrive is said") {
 TEST_CASE("versions that differ from what was found or among ranks are said") {
     RunFacts facts = eight_gpu_run();
     facts.log.versions = {"2.19.3"};
-    CHECK(find(differences(facts), "nccl-version-differs") != nullptr);
+    REQUIRE(find(differences(facts), "nccl-version-differs") != nullptr);
+    // The option alone is refused in front of a command that runs.
+    CHECK(find(differences(facts), "nccl-version-differs")
+              ->fix.starts_with("toporun --dry-run --nccl-version 2.19.3 "));
     facts.machine.software.nccl_version.reset();
     CHECK(find(differences(facts), "nccl-version-differs") == nullptr);
     facts.log.versions = {"2.28.9", "2.19.3"};
@@ -142,6 +145,9 @@ TEST_CASE("a plugin that was not loaded is said once and only then") {
     CHECK(find(differences(facts), "profiler-not-loaded") == nullptr);  // it recorded, so it was
     facts.measured = {};
     CHECK(find(differences(facts), "profiler-not-loaded") != nullptr);
+    facts.plan.takes_log = false;  // the user's own log may not have the lines
+    CHECK(find(differences(facts), "profiler-not-loaded") == nullptr);
+    facts.plan.takes_log = true;
     facts.plan.measures = false;
     CHECK(find(differences(facts), "profiler-not-loaded") == nullptr);
 }
