@@ -53,7 +53,7 @@ std::string read_text_file(const std::string& path) {
     if (S_ISDIR(info.st_mode))
         throw Error(fmt::format("cannot read '{}': it is a directory", printable(path)));
     std::string text;
-    char chunk[65536];
+    char chunk[8192];
     while (const std::size_t got = std::fread(chunk, 1, sizeof chunk, file.get())) {
         text.append(chunk, got);
         if (text.size() > kLargestText)

@@ -34,33 +34,29 @@ constexpr int exited(int code) {
     return code << 8;
 }
 
-/// Why a word cannot be run, as execvp sees it: found but not executable, or not found.
+/// Says why a word cannot be run and returns the status, both as `env` does: 127 when nothing of
+/// that name is there, 126 when it is there and cannot be run.
 int cannot_run(const std::string& word, const Environment& environment, const Console& console) {
-    int error = ENOENT;
-    std::vector<std::string> candidates = {word};
+    const bool searched = word.find('/') == std::string::npos;
+    std::vector<std::string> candidates;
     const auto path = environment.find("PATH");
-    if (word.find('/') == std::string::npos) {
-        candidates.clear();
-        if (path != environment.end())
-            for (const std::string& directory : split(path->second, ':'))
-                candidates.push_back((directory.empty() ? "." : directory) + "/" + word);
-    }
+    if (!searched) candidates.push_back(word);
+    if (searched && path != environment.end())
+        for (const std::string& directory : split(path->second, ':'))
+            candidates.push_back((directory.empty() ? "." : directory) + "/" + word);
+    int error = ENOENT;
     for (const std::string& candidate : candidates) {
         struct stat info {};
-        if (::stat(candidate.c_str(), &info) == 0)
-            error = S_ISDIR(info.st_mode) && word.find('/') == std::string::npos ? error : EACCES;
-        else if (errno == EACCES || errno == ENOTDIR)
-            error = word.find('/') == std::string::npos ? error : errno;
+        const int fault = ::stat(candidate.c_str(), &info) == 0 ? EACCES : errno;
+        if (fault == EACCES || !searched) error = fault;
     }
     static const std::vector<std::string> kKnown = {"torchrun",  "mpirun",     "mpiexec", "srun",
                                                     "deepspeed", "accelerate", "python3", "python"};
     const auto close = closest_word(word, kKnown);
-    const bool missing = error != EACCES;
-    console.error(fmt::format("cannot run '{}': {}", word,
-                              !missing                              ? "permission denied"
-                              : word.find('/') == std::string::npos ? "not found on PATH"
-                                                                    : std::strerror(error)),
-                  {},
+    const bool missing = error == ENOENT;
+    const std::string reason =
+        missing && searched ? "not found on PATH" : std::string(std::strerror(error));
+    console.error(fmt::format("cannot run '{}': {}", word, reason), {},
                   missing && close && *close != word ? fmt::format("did you mean '{}'?", *close)
                                                      : std::string());
     return missing ? kNotFound : kCannotRun;
@@ -174,9 +170,12 @@ int run_command(const Arguments& arguments, const InheritedSignals& inherited,
         withdraw();
         return signal;  // as a wait status: death by this signal
     }
-    const ChildCommand child{prepared.command.executable, prepared.launch.argv,
+    const ChildCommand child{prepared.command.executable,
+                             prepared.launch.argv,
                              child_environment(prepared.launch.added),
-                             arguments.parent_death_signal};
+                             arguments.parent_death_signal,
+                             arguments.command,
+                             environment_strings()};
     const auto started = std::chrono::steady_clock::now();
     ChildEnd end;
     try {
@@ -195,13 +194,13 @@ int run_command(const Arguments& arguments, const InheritedSignals& inherited,
         return exited(end.error == ENOENT ? kNotFound : kCannotRun);
     }
     const std::chrono::duration<double> run_time = std::chrono::steady_clock::now() - started;
-    drain_relayed_signals();
-    restore_signals(inherited);
+    drain_relayed_signals();  // the Ctrl-C that ended the command; a later one ends the waiting
     if (observer.pid < 0) {
         remove_private_directory(prepared.private_directory);
         return end.status;
     }
-    const ReportState state = finish_observer(observer, end.status, arguments.report_wait_s);
+    const ReportState state = finish_observer(observer, end.status, arguments.report_wait_s,
+                                              [&] { return pending_end(inherited) != 0; });
     if (state != ReportState::written)
         replace_observer(task, end, state, run_time.count(), console);
     return end.status;

@@ -53,6 +53,15 @@ void keep_only(int first, int second) {
         if (::open("/dev/null", O_RDWR) > 2) break;
 }
 
+/// A command that reads from the terminal in the background stops its group, not the observer.
+void block_terminal_stops() {
+    sigset_t stops;
+    sigemptyset(&stops);
+    sigaddset(&stops, SIGTTIN);
+    sigaddset(&stops, SIGTTOU);
+    ::sigprocmask(SIG_BLOCK, &stops, nullptr);
+}
+
 class ObserverLoop {
   public:
     ObserverLoop(ObserverTask task, int link, int error_copy)
@@ -197,7 +206,10 @@ class ObserverLoop {
     void watch_orphans() {
         if (!supervisor_lost_) return;
         const std::vector<ProcessInfo> left = still_running(left_);
-        if (left.empty() && command_gone_) return finish(std::nullopt);
+        if (left.empty() && command_gone_) {
+            if (!named_) console_.warn("toporun was killed; the command and its processes ended");
+            return finish(std::nullopt);
+        }
         if (Clock::now() < supervisor_lost_at_ + kOrphanPatience) return;
         if (!named_ && !left.empty()) name(left);
         named_ = true;
@@ -261,6 +273,7 @@ Observer start_observer(const ObserverTask& task) {
         return {pid, link.supervisor};
     }
     ::prctl(PR_SET_NAME, "toporun-observer");
+    block_terminal_stops();
     const int error_copy = task.silent ? -1 : ::fcntl(2, F_DUPFD_CLOEXEC, 3);
     keep_only(link.observer, error_copy);
     try {
@@ -271,7 +284,8 @@ Observer start_observer(const ObserverTask& task) {
     ::_exit(0);
 }
 
-ReportState finish_observer(Observer& observer, int wait_status, double wait_s) {
+ReportState finish_observer(Observer& observer, int wait_status, double wait_s,
+                            const std::function<bool()>& interrupted) {
     if (observer.pid < 0) return ReportState::lost;
     send_message(observer.link, {LinkKind::ended, wait_status});
     const auto deadline = Clock::now() + std::chrono::duration<double>(wait_s);
@@ -279,9 +293,9 @@ ReportState finish_observer(Observer& observer, int wait_status, double wait_s) 
     while (state == ReportState::late) {
         const auto left =
             std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
-        if (left.count() <= 0) break;
+        if (left.count() <= 0 || interrupted()) break;
         pollfd wait{observer.link, POLLIN, 0};
-        ::poll(&wait, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 1000)));
+        ::poll(&wait, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 50)));
         LinkMessage message;
         switch (receive_message(observer.link, message)) {
             case LinkState::closed:

@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <string>
 
 #include "launcher/report/run_facts.hpp"
@@ -36,9 +37,10 @@ enum class ReportState {
     lost,     ///< it died before
 };
 
-/// Tells the observer how the command ended and waits for the report, `wait_s` seconds at most.
-/// Never waits longer, whatever state the observer is in.
-ReportState finish_observer(Observer& observer, int wait_status, double wait_s);
+/// Tells the observer how the command ended and waits for the report: `wait_s` seconds at most,
+/// whatever state the observer is in, and no longer once `interrupted` says so.
+ReportState finish_observer(Observer& observer, int wait_status, double wait_s,
+                            const std::function<bool()>& interrupted);
 
 /// Another observer for a run whose first one was lost or late: reads what the run has left and
 /// writes the report after `seconds` of run time, without anybody waiting for it.

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -43,7 +44,8 @@ RunFiles::RunFiles(const std::string& run_directory, std::string node)
 
 std::string RunFiles::write(const std::string& name, const std::string& text) {
     if (!directory_) return std::exchange(fault_, {});
-    const std::string held = "/proc/self/fd/" + std::to_string(directory_.get());
+    std::string held = "/proc/self/fd/" + std::to_string(directory_.get());
+    if (::access(held.c_str(), F_OK) != 0) held = path_;  // no /proc
     try {
         write_file(held + "/" + name, text);
         return {};

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -38,6 +39,40 @@ std::vector<const char*> c_strings(const std::vector<std::string>& strings) {
     return pointers;
 }
 
+bool is_inherited(int fd) {
+    const int flags = ::fcntl(fd, F_GETFD);
+    return flags >= 0 && (flags & FD_CLOEXEC) == 0;
+}
+
+/// The descriptors above 2 that the command is to get. Own ones are close-on-exec.
+std::vector<int> inherited_descriptors() {
+    std::vector<int> found;
+    if (DIR* directory = ::opendir("/proc/self/fd")) {
+        while (const dirent* entry = ::readdir(directory))
+            if (const int fd = std::atoi(entry->d_name); fd > 2 && is_inherited(fd))
+                found.push_back(fd);
+        ::closedir(directory);
+        return found;
+    }
+    rlimit limit{};
+    constexpr rlim_t kMostTried = 65536;  // without /proc each number is asked for
+    const rlim_t most =
+        ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? std::min(limit.rlim_cur, kMostTried) : kMostTried;
+    for (int fd = 3; fd < static_cast<int>(most); ++fd)
+        if (is_inherited(fd)) found.push_back(fd);
+    return found;
+}
+
+/// Stops this process as the command has stopped, so that the shell takes the terminal back.
+void stop_like(int signal) {
+    sigset_t only, before;
+    sigemptyset(&only);
+    sigaddset(&only, signal);
+    ::raise(signal);  // waits when it is blocked
+    ::sigprocmask(SIG_UNBLOCK, &only, &before);
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
+}
+
 /// The hooks that Boost.Process v2 calls by name around fork and exec.
 struct ChildSetup {
     std::vector<const char*> argv;
@@ -52,14 +87,7 @@ struct ChildSetup {
                             ArgumentList& command) {
         command = argv.data();  // v2 would pass the resolved path as argv[0]
         launcher.env = environment.data();
-        DIR* directory = ::opendir("/proc/self/fd");
-        if (directory == nullptr) return {};
-        while (const dirent* entry = ::readdir(directory)) {
-            const int fd = std::atoi(entry->d_name);
-            const int flags = fd > 2 ? ::fcntl(fd, F_GETFD) : -1;
-            if (flags >= 0 && (flags & FD_CLOEXEC) == 0) launcher.fd_whitelist.push_back(fd);
-        }
-        ::closedir(directory);
+        for (const int fd : inherited_descriptors()) launcher.fd_whitelist.push_back(fd);
         return {};
     }
 
@@ -85,6 +113,7 @@ class Attendant {
   public:
     /// Throws when its descriptors cannot be had: before the launch, not after it.
     Attendant(asio::io_context& io, int link) : io_(io), signals_(io), link_(io) {
+        block_relayed_signals();
         sigset_t wanted = relayed_signals();
         sigaddset(&wanted, SIGCHLD);
         signals_.assign(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
@@ -111,12 +140,16 @@ class Attendant {
     bool observer_lost() const { return observer_lost_; }
 
   private:
-    /// Every child that has ended: the command, the observer, and in process 1 of a container the
-    /// orphans.
+    /// Every child that has ended or stopped: the command, the observer, and in process 1 of a
+    /// container the orphans.
     void reap() {
         int status = 0;
-        for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+        for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0;) {
             if (pid != child_) continue;
+            if (WIFSTOPPED(status)) {
+                stop_like(WSTOPSIG(status));
+                continue;
+            }
             status_ = status;
             ended_ = true;
             io_.stop();
@@ -135,11 +168,7 @@ class Attendant {
     void take_signal() {
         const int signal = static_cast<int>(info_.ssi_signo);
         if (signal == SIGCHLD) return reap();
-        const bool from_process = info_.ssi_code <= 0;
-        if (!from_process) {  // a key press: the command has it from the terminal
-            if (signal == SIGTSTP) ::raise(SIGSTOP);
-            return;
-        }
+        if (info_.ssi_code > 0) return;  // a key press: the command has it from the terminal
         if (static_cast<pid_t>(info_.ssi_pid) == child_) return;  // never echo its own signal
         if (!has_link_) return forward(signal);
         if (!window_.arrived(signal, std::chrono::steady_clock::now())) return;
@@ -150,16 +179,10 @@ class Attendant {
     }
 
     void decide(int signal) {
-        if (window_.decide(signal) || observer_lost_)
-            forward(signal);
-        else if (signal == SIGTSTP)
-            ::raise(SIGSTOP);
+        if (window_.decide(signal) || observer_lost_) forward(signal);
     }
 
-    void forward(int signal) {
-        ::kill(child_, signal);
-        if (signal == SIGTSTP) ::raise(SIGSTOP);
-    }
+    void forward(int signal) { ::kill(child_, signal); }
 
     void read_link() {
         link_.async_wait(asio::posix::descriptor_base::wait_read, [this](bp::error_code error) {
@@ -228,6 +251,12 @@ ChildEnd supervise(const ChildCommand& command, const InheritedSignals& inherite
         script.executable = kShell;
         script.argv.insert(script.argv.begin() + 1, command.executable);
         child = launch(io, script, inherited, error);
+    }
+    if (error.value() == E2BIG && !command.typed.empty()) {  // what was added made it too long
+        ChildCommand typed = command;
+        typed.argv = command.typed;
+        typed.environment = command.typed_environment;
+        child = launch(io, typed, inherited, error);
     }
     ChildEnd end;
     if (error) {

@@ -12,6 +12,8 @@ struct ChildCommand {
     std::vector<std::string> argv;         ///< argv[0] as the user typed it
     std::vector<std::string> environment;  ///< NAME=VALUE
     bool parent_death_signal = true;       ///< SIGTERM to the command if the supervisor dies
+    std::vector<std::string> typed;  ///< run instead where `argv` and `environment` are too long
+    std::vector<std::string> typed_environment;
 };
 
 struct ChildEnd {
@@ -27,7 +29,8 @@ struct ChildEnd {
 /// a process is passed on after 50 ms unless the observer, which sits in the same process group and
 /// job step, saw it too: then the whole group was signalled (`timeout`, srun, `kill -- -PGID`) and
 /// the command has it. Repeats within that time count once. Without an observer (`link` -1 or
-/// closed) every signal from a process is passed on. SIGTSTP stops this process as well.
+/// closed) every signal from a process is passed on. When the command stops (Ctrl-Z), this process
+/// stops likewise.
 ///
 /// As process 1 it also reaps orphans. Call while single-threaded, after take_signals(). Throws, a
 /// std::exception, when there are no descriptors to supervise with; never once the command runs.
