@@ -89,7 +89,28 @@ struct TomlTable::State {
     }
 };
 
+namespace {
+
+/// toml++ takes dotted keys apart without a limit, and destroys nested tables by recursion.
+constexpr std::ptrdiff_t kMostKeyParts = 256;
+
+void check_key_depth(std::string_view text, std::string_view name) {
+    std::size_t line_number = 0;
+    for (std::size_t begin = 0; begin < text.size(); ++line_number) {
+        const std::size_t end = std::min(text.find('\n', begin), text.size());
+        const std::string_view line = text.substr(begin, end - begin);
+        const std::string_view key = line.substr(0, line.find('='));
+        if (std::count(key.begin(), key.end(), '.') >= kMostKeyParts)
+            throw Error(fmt::format("a key has more than {} parts", kMostKeyParts),
+                        fmt::format("{}:{}:1", name, line_number + 1));
+        begin = end + 1;
+    }
+}
+
+}  // namespace
+
 TomlTable TomlTable::parse(std::string_view text, std::string_view name) {
+    check_key_depth(text, name);
     auto state = std::make_shared<State>();
     state->name = name;
     try {

@@ -45,6 +45,12 @@ TEST_CASE("scalars can be read as text and keys come in the file's order") {
     CHECK(table.scalar_text("m") == "true");
 }
 
+string dotted(int parts) {
+    string text;
+    for (int i = 0; i < parts; ++i) text += ".a";
+    return text;
+}
+
 TEST_CASE("faults name the place and the key") {
     struct Row {
         string name;
@@ -80,6 +86,10 @@ TEST_CASE("faults name the place and the key") {
         {"unknown key in a table below", "[inner]\nzzz = 1\n",
          [](TomlTable& t) { t.table("inner")->string("name"), t.finish(); }, "unknown key 'zzz'",
          "t.toml:2:1", "name"},
+        {"a key of very many parts", "\na" + dotted(100'000) + " = 1\n", [](TomlTable&) {},
+         "more than 256 parts", "t.toml:2:1", ""},
+        {"a header of very many parts", "[a" + dotted(100'000) + "]\n", [](TomlTable&) {},
+         "more than 256 parts", "t.toml:1:1", ""},
         {"escape sequence in a key", "\"\\u001b[31m\" = 1\n", finish, "\\x1b[31m", "t.toml:1:", ""},
     };
     for (const Row& row : rows) {
