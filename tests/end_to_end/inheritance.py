@@ -3,6 +3,7 @@
 import os
 import re
 import resource
+import unittest
 import signal
 
 import harness
@@ -152,9 +153,45 @@ class ProcessState(Case):
         self.compare(["cat", "/proc/self/limits"], preexec_fn=prepare)
 
     def test_very_few_descriptors(self):
+        """Whatever cannot be opened, the command runs, and once."""
+        for limit in range(5, 20):
+            def prepare(limit=limit):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+            with self.subTest(limit=limit):
+                bare, _ = self.compare(["sh", "-c", "echo started; exit 3"], preexec_fn=prepare)
+                self.assertEqual((bare.returncode, bare.stdout), (3, b"started\n"))
+
+    @unittest.skipIf(os.geteuid() != 0, "needs root to become another user")
+    def test_no_further_process(self):
+        for limit in (0, 1, 2, 3):
+            def prepare(limit=limit):
+                resource.setrlimit(resource.RLIMIT_NPROC, (limit, limit))
+                os.chmod(self.directory, 0o755)
+                os.setgid(65534)
+                os.setuid(65534)
+            with self.subTest(limit=limit):
+                bare, _ = self.compare(["/bin/echo", "started"], preexec_fn=prepare)
+                self.assertEqual(bare.returncode, 0)
+
+    def test_an_environment_that_is_almost_full(self):
+        """The kernel takes a quarter of the stack limit for arguments and environment (execve(2))."""
         def prepare():
-            resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8))
-        self.compare(["sh", "-c", "exit 3"], preexec_fn=prepare)
+            resource.setrlimit(resource.RLIMIT_STACK, (1 << 20, 1 << 20))
+
+        def runs(prefix, size):
+            environment = self.variables(**{f"FILL{i}": "x" * 20_000 for i in range(size // 20_000)},
+                                         REST="x" * (size % 20_000))
+            try:
+                return self.run_command([*prefix, "/bin/true"], env=environment, preexec_fn=prepare).returncode
+            except OSError:
+                return None
+        low, high = 0, 1 << 20
+        while high - low > 1:  # the largest with which the bare command starts
+            middle = (low + high) // 2
+            low, high = (middle, high) if runs([], middle) == 0 else (low, middle)
+        for size in (low - 4000, low - 2000, low - 1000, low - 300):
+            with self.subTest(size=size):
+                self.assertEqual(runs([TOPORUN], size), 0)
 
     def test_process_group_and_session(self):
         script = 'set -- $(cut -d" " -f5,6,7 /proc/$$/stat); [ $1 = $2 ] && echo same $3'
@@ -165,6 +202,13 @@ class Descriptors(Case):
     def test_the_command_sees_the_same_descriptors(self):
         script = "for f in /proc/$$/fd/*; do echo ${f##*/}; done"
         self.compare(["sh", "-c", script])
+
+    @unittest.skipIf(harness.mounting_is_impossible(), harness.mounting_is_impossible())
+    def test_inherited_descriptors_without_proc(self):
+        script = 'umount -l /proc; exec 7</etc/passwd; "$@" sh -c "head -c 4 <&7"'
+        done = [self.run_command(["unshare", "-m", "sh", "-c", script, "sh", *prefix])
+                for prefix in harness.PREFIXES]
+        self.assertEqual([d.stdout for d in done], [b"root", b"root"], done[1])
 
     def test_inherited_descriptors_can_be_used(self):
         for prefix in harness.PREFIXES:

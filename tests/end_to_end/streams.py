@@ -1,5 +1,6 @@
 """Standard streams, pipes and locks: nobody waits for a descriptor that toporun or a helper holds."""
 
+import json
 import os
 import signal
 import subprocess
@@ -126,6 +127,25 @@ class StoppedObserver(Case):
         lock = os.path.join(self.directory, "lock")
         self.assertEqual(self.run_with_stopped_observer(["flock", lock]).returncode, 3)
         self.assertEqual(self.run_command(["flock", "-n", lock, "true"]).returncode, 0, "the lock is held")
+
+    def test_a_signal_while_the_report_is_awaited_does_not_replace_the_status(self):
+        for name in ("TERM", "INT"):
+            with self.subTest(signal=name):
+                record = Record(self)
+                running = self.start([TOPORUN, "--report-wait", "3600", RECORD_SIGNALS, record.path, "3"])
+                toporun, _ = self.stop_observer_of(lambda: record.wait_for("ready"))
+                os.kill(toporun, signal.SIGUSR2)
+                wait_until(lambda: len(harness.children(toporun)) == 1, "end of the command")
+                os.kill(toporun, getattr(signal, f"SIG{name}"))
+                self.assertEqual(running.finish().returncode, 3)
+                self.assert_nothing_left()
+
+    def test_the_report_is_written_all_the_same(self):
+        self.run_with_stopped_observer(["env"])
+        report = os.path.join(self.work, "toporun", "latest", "report.json")
+        wait_until(lambda: os.path.exists(report), "the report")
+        with open(report, encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["exit"]["status"], 3)
 
     def test_signals_still_arrive_once(self):
         record = Record(self)

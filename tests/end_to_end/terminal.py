@@ -2,13 +2,14 @@
 
 import fcntl
 import os
+import re
 import signal
 import struct
 import termios
 import unittest
 
 import harness
-from harness import RECORD_SIGNALS, TOPORUN, Case, Record, Terminal
+from harness import RECORD_SIGNALS, TOPORUN, Case, Record, Terminal, wait_until
 
 CTRL_C, CTRL_Z, CTRL_BACKSLASH = b"\x03", b"\x1a", b"\x1c"
 
@@ -139,6 +140,85 @@ class JobControl(Case):
             shell.type(b"exit 0\n")
             return shell.finish()
         self.assertEqual(self.compare_runs(run), 0)
+
+
+    def shell_line(self, *words):
+        return " ".join("'" + word.replace("'", "'\\''") + "'" for word in words).encode()
+
+    def test_a_command_that_stops_itself_gives_the_prompt_back(self):
+        for stop in ("kill -TSTP $$", "kill -STOP $$"):
+            def run(prefix, stop=stop):
+                shell = self.start_shell()
+                shell.type(self.shell_line(*prefix, "sh", "-c", f"{stop}; exit 5") + b"\n")
+                shell.wait_for(b"Stopped")
+                shell.type(b"echo stopped=$?\n")
+                shell.wait_for(b"stopped=1")
+                shell.type(b"fg; echo ended=$?\n")
+                shell.wait_for(b"ended=5")
+                shell.type(b"exit 0\n")
+                return shell.finish(), re.search(rb"stopped=(\d+)", shell.output).group(1)
+            with self.subTest(stop=stop):
+                self.compare_runs(run)
+
+    def test_a_command_that_ignores_ctrl_z_goes_on_in_the_foreground(self):
+        def run(prefix):
+            shell = self.start_shell()
+            script = 'trap "" TSTP; echo up-and-running; read line; echo "got $line"; exit 7'
+            shell.type(self.shell_line(*prefix, "sh", "-c", script) + b"\n")
+            shell.wait_until(lambda: shell.output.count(b"up-and-running") >= 2, "the command")
+            shell.type(CTRL_Z)
+            shell.type(b"words\n")
+            shell.wait_for(b"got words")
+            shell.type(b"echo ended=$?\n")
+            shell.wait_for(b"ended=7")
+            shell.type(b"exit 0\n")
+            return shell.finish()
+        self.assertEqual(self.compare_runs(run), 0)
+
+    def test_own_lines_do_not_stop_a_background_job(self):
+        def run(prefix):
+            shell = self.start_shell()
+            done = os.path.join(self.directory, f"done-{len(prefix)}")
+            shell.type(b"stty tostop\n" + self.shell_line(*prefix, "touch", done) + b" &\n")
+            shell.wait_until(lambda: os.path.exists(done), "the job")
+            shell.wait_until(lambda: not harness.children(shell.pid), "end of the job")
+            shell.type(b"exit 0\n")
+            return shell.finish()
+        self.assertEqual(self.compare_runs(run), 0)
+
+
+class BeforeTheStart(Case):
+    """toporun still looks at the machine: NVML's first call never returns."""
+
+    def setUp(self):
+        super().setUp()
+        self.environment["TOPORUN_NVML_LIBRARY"] = harness.HANGING_NVML
+        self.started = os.path.join(self.directory, "started")
+
+    def looking(self, parent):
+        """The helper process that looks has no name of its own."""
+        return wait_until(lambda: [p for p in harness.children(parent)
+                                   if harness.read_file(f"/proc/{p}/comm").startswith(b"toporun")],
+                          "the helper")
+
+    def test_ctrl_c_ends_it_without_a_start(self):
+        terminal = Terminal(self, [TOPORUN, "touch", self.started])
+        self.looking(terminal.pid)
+        terminal.type(CTRL_C)
+        self.assertEqual(terminal.finish(), -signal.SIGINT)
+        self.assertFalse(os.path.exists(self.started))
+        self.assert_nothing_left()
+
+    def test_a_signal_ends_it_without_a_start(self):
+        for name in ("TERM", "HUP", "USR1"):
+            with self.subTest(signal=name):
+                running = self.start([TOPORUN, "touch", self.started])
+                self.looking(running.pid)
+                number = getattr(signal, f"SIG{name}")
+                os.kill(running.pid, number)
+                self.assertEqual(running.finish().returncode, -number)
+                self.assertFalse(os.path.exists(self.started))
+                self.assert_nothing_left()
 
 
 class IsATerminal(Case):
