@@ -1,6 +1,9 @@
 #include "launcher/process/run_watch.hpp"
 
+#include <time.h>
+
 #include <algorithm>
+#include <ctime>
 #include <fstream>
 #include <iterator>
 
@@ -20,6 +23,14 @@ std::string read_bounded(const std::filesystem::path& path, std::size_t limit) {
     file.read(text.data(), static_cast<std::streamsize>(limit));
     text.resize(static_cast<std::size_t>(std::max<std::streamsize>(0, file.gcount())));
     return text;
+}
+
+/// RunFacts::start_utc; the time of day when it cannot be read, so that no older log counts.
+std::time_t start_time(const RunFacts& facts) {
+    std::tm start{};
+    if (::strptime(facts.start_utc.c_str(), "%Y-%m-%dT%H:%M:%SZ", &start) == nullptr)
+        return std::time(nullptr);
+    return ::timegm(&start);
 }
 
 }  // namespace
@@ -72,10 +83,12 @@ void RunWatch::collect(RunFacts& facts) {
         if (ring.reader)
             for (const std::string& note : ring.reader->notes())
                 facts.notes.push_back("profiler ring " + file.filename().string() + ": " + note);
+    if (!facts.plan.followed_log.empty())
+        facts.log = read_log_pattern(facts.plan.followed_log, start_time(facts)).summary();
     if (directory_.empty()) return;
     const std::filesystem::path directory(directory_);
     facts.ranks = parse_rank_records(read_bounded(directory / kRecordsFile, kMostRecordsBytes));
-    facts.log = read_log_directory(directory_).summary();
+    if (facts.plan.followed_log.empty()) facts.log = read_log_directory(directory_).summary();
 }
 
 }  // namespace toporun::launcher
