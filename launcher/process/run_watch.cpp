@@ -44,8 +44,11 @@ void RunWatch::poll() {
         find_rings();
         next_look_ = now + std::chrono::seconds(1);
     }
-    for (auto& [file, ring] : rings_)
-        if (ring.reader) poll_ring(ring);
+    for (bool more = true; more;) {
+        more = false;
+        for (auto& [file, ring] : rings_)
+            if (ring.reader && poll_ring(ring)) more = true;
+    }
 }
 
 void RunWatch::find_rings() {
@@ -61,8 +64,8 @@ void RunWatch::find_rings() {
     }
 }
 
-void RunWatch::poll_ring(Ring& ring) {
-    const std::vector<profiler::Collective> complete = ring.reader->poll();
+bool RunWatch::poll_ring(Ring& ring) {
+    const std::vector<profiler::Collective> complete = ring.reader->poll(profiler::kPollTurn);
     const profiler::RankKey key = ring.reader->key();
     const auto& members = ring.reader->communicators();
     for (; ring.members < members.size(); ++ring.members)
@@ -72,6 +75,7 @@ void RunWatch::poll_ring(Ring& ring) {
         in_flight_.lost(key, ring.reader->lost() - ring.lost);
         ring.lost = ring.reader->lost();
     }
+    return complete.size() >= profiler::kPollTurn;
 }
 
 void RunWatch::collect(RunFacts& facts) {

@@ -37,7 +37,7 @@ class RunWatch {
         std::uint64_t lost = 0;
         std::size_t members = 0;
     };
-    void poll_ring(Ring& ring);
+    bool poll_ring(Ring& ring);  ///< true when there was more than one turn's records
 
     void find_rings();
 
