@@ -15,6 +15,7 @@ namespace toporun::launcher {
 namespace {
 
 constexpr std::size_t kMostRings = 1024;             // more than any node has GPUs times restarts
+constexpr int kTurnsOfAWholeRing = 128;              // of the largest that ring_slots() gives
 constexpr std::size_t kMostRecordsBytes = 1u << 20;  // some thousand ranks
 
 std::string read_bounded(const std::filesystem::path& path, std::size_t limit) {
@@ -37,14 +38,15 @@ std::time_t start_time(const RunFacts& facts) {
 
 RunWatch::RunWatch(std::string private_directory) : directory_(std::move(private_directory)) {}
 
-void RunWatch::poll() {
+void RunWatch::poll(int most_turns) {
     if (directory_.empty()) return;
     const auto now = std::chrono::steady_clock::now();
     if (now >= next_look_) {
         find_rings();
         next_look_ = now + std::chrono::seconds(1);
     }
-    for (bool more = true; more;) {
+    bool more = true;
+    for (int turn = 0; turn < most_turns && more; ++turn) {
         more = false;
         for (auto& [file, ring] : rings_)
             if (ring.reader && poll_ring(ring)) more = true;
@@ -80,7 +82,7 @@ bool RunWatch::poll_ring(Ring& ring) {
 
 void RunWatch::collect(RunFacts& facts) {
     next_look_ = {};
-    poll();
+    poll(kTurnsOfAWholeRing);
     facts.measured = in_flight_.measured();
     facts.notes.insert(facts.notes.end(), notes_.begin(), notes_.end());
     for (const auto& [file, ring] : rings_)

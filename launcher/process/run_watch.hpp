@@ -18,8 +18,9 @@ class RunWatch {
   public:
     explicit RunWatch(std::string private_directory);
 
-    /// Reads the new profiler records; looks for new rings once a second.
-    void poll();
+    /// Reads the new profiler records, `most_turns` of profiler::kPollTurn a rank, which keeps up
+    /// with an operation each 10 us when called each 160 ms; looks for new rings once a second.
+    void poll(int most_turns = 8);
 
     /// A rank of this node is measured: then poll() is to be called more often than a ring of the
     /// fastest job wraps around.
