@@ -139,8 +139,8 @@ LogModel read_log_directory(const std::string& directory, std::uint64_t most_byt
     std::sort(files.begin(), files.end());
     const std::vector<std::uint64_t> sizes = sizes_of(files);
     const std::uint64_t cap = log_cap(sizes, most_bytes);
-    const auto longer = std::count_if(sizes.begin(), sizes.end(),
-                                      [cap](std::uint64_t size) { return size > cap; });
+    const auto longer =
+        std::count_if(sizes.begin(), sizes.end(), [cap](std::uint64_t size) { return size > cap; });
     if (longer > 0)
         model.add_note(
             fmt::format("{} of {} NCCL logs are longer than {}: only their beginning was read",

@@ -21,8 +21,7 @@ void add_log_file(LogModel& model, const std::string& file, std::uint64_t most_b
 /// The model of all files `nccl.*.log` in `directory`, by name. A directory that cannot be read is
 /// a note. Of logs that together are longer than `most_bytes` the beginnings are read (log_cap()),
 /// which is a note too.
-LogModel read_log_directory(const std::string& directory,
-                            std::uint64_t most_bytes = kMostLogBytes);
+LogModel read_log_directory(const std::string& directory, std::uint64_t most_bytes = kMostLogBytes);
 
 /// Bounds of read_log_pattern(): INFO lines of a rank are some 100 KiB.
 inline constexpr std::size_t kMostFollowedFiles = 512;
