@@ -13,7 +13,7 @@ struct ChildCommand {
     std::vector<std::string> environment;  ///< NAME=VALUE
     bool parent_death_signal = true;       ///< SIGTERM to the command if the supervisor dies
     std::vector<std::string> typed;  ///< run instead where `argv` and `environment` are too long
-    std::vector<std::string> typed_environment;
+    std::vector<std::string> typed_environment = {};
 };
 
 struct ChildEnd {

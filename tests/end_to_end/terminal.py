@@ -165,7 +165,7 @@ class JobControl(Case):
             shell = self.start_shell()
             script = 'trap "" TSTP; echo up-and-running; read line; echo "got $line"; exit 7'
             shell.type(self.shell_line(*prefix, "sh", "-c", script) + b"\n")
-            shell.wait_until(lambda: shell.output.count(b"up-and-running") >= 2, "the command")
+            shell.wait_for(b"\nup-and-running")
             shell.type(CTRL_Z)
             shell.type(b"words\n")
             shell.wait_for(b"got words")
