@@ -256,7 +256,8 @@ std::string path_table(const Machine& machine) {
         const std::string redirected = pairs_where(machine, [&](std::size_t a, std::size_t b) {
             return machine.gpu_acs_redirect[a].at(b) == detect::AcsRedirect::on;
         });
-        if (!redirected.empty()) out += "  PCIe traffic sent through the CPU by ACS: " + redirected + "\n";
+        if (!redirected.empty())
+            out += "  PCIe traffic sent through the CPU by ACS: " + redirected + "\n";
     }
     return out;
 }
