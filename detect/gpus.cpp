@@ -45,22 +45,22 @@ std::string outcome_text(const NvmlReport& report, const std::string& library) {
 }
 
 /// NVML's report by way of the helper process; a failure is one note.
-std::optional<NvmlReport> query_nvml(const Sources& sources, std::vector<std::string>& notes) {
+std::unique_ptr<NvmlReport> query_nvml(const Sources& sources, std::vector<std::string>& notes) {
     const auto work = [&] {
-        const NvmlReport report = ask_nvml(sources.nvml_library);
-        return std::string(reinterpret_cast<const char*>(&report), sizeof report);
+        const auto report = ask_nvml(sources.nvml_library);
+        return std::string(reinterpret_cast<const char*>(report.get()), sizeof *report);
     };
     const HelperResult answer = run_helper(work, sources.nvml_limit, sizeof(NvmlReport));
     if (!answer.finished) {
         notes.push_back(fmt::format("NVML: {}", answer.failure));
-        return std::nullopt;
+        return nullptr;
     }
     auto report = decode_nvml_report(answer.bytes);
     if (!report) {
         notes.emplace_back("NVML: the answer cannot be understood");
     } else if (report->outcome != NvmlOutcome::ok) {
         notes.push_back("NVML: " + outcome_text(*report, sources.nvml_library));
-        return std::nullopt;
+        return nullptr;
     }
     return report;
 }
@@ -208,7 +208,7 @@ void note_gpus_without_nvml(const Files& files, Machine& machine) {
 void detect_gpus(const Sources& sources, const Files& files, Machine& machine) {
     machine.gpus = pci_gpus(files);
     machine.software.driver = driver_version(files);
-    std::optional<NvmlReport> report;
+    std::unique_ptr<NvmlReport> report;
     if (should_ask_nvml(sources, files, machine.gpus)) report = query_nvml(sources, machine.notes);
     if (report) {
         take_gpus(*report, machine);
@@ -218,8 +218,8 @@ void detect_gpus(const Sources& sources, const Files& files, Machine& machine) {
     } else {
         note_gpus_without_nvml(files, machine);
     }
-    machine.gpu_paths = gpu_path_matrix(
-        pcie_paths(files, machine.gpus, report ? &*report : nullptr), machine.gpu_links);
+    machine.gpu_paths =
+        gpu_path_matrix(pcie_paths(files, machine.gpus, report.get()), machine.gpu_links);
     if (machine.gpu_paths.size() != machine.gpus.size())
         machine.notes.emplace_back("paths between GPUs are unknown: the PCI tree is not visible");
 }

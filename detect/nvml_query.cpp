@@ -174,40 +174,42 @@ void check(NvmlGpu& gpu) {
 
 }  // namespace
 
-NvmlReport ask_nvml(const std::string& library) {
-    NvmlReport report{};
+std::unique_ptr<NvmlReport> ask_nvml(const std::string& library) {
+    auto answer = std::make_unique<NvmlReport>();
+    NvmlReport& report = *answer;
     report.magic = kNvmlReportMagic;
     void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed: drivers mind
     if (handle == nullptr) {
         fail(report, NvmlOutcome::no_library, 0, dlerror());
-        return report;
+        return answer;
     }
     Functions f{};
     if (const char* missing = bind_all(handle, f); missing != nullptr) {
         fail(report, NvmlOutcome::no_symbol, 0, missing);
-        return report;
+        return answer;
     }
     if (const int code = f.nvmlInit_v2(); code != kSuccess) {
         fail(report, NvmlOutcome::init_failed, code, f.nvmlErrorString(code));
-        return report;
+        return answer;
     }
     if (f.nvmlSystemGetDriverVersion != nullptr)
         f.nvmlSystemGetDriverVersion(report.driver.data(), 80);
     ask_gpus(f, report);
-    return report;
+    return answer;
 }
 
-std::optional<NvmlReport> decode_nvml_report(std::string_view bytes) {
-    NvmlReport report;
-    if (bytes.size() != sizeof report) return std::nullopt;
+std::unique_ptr<NvmlReport> decode_nvml_report(std::string_view bytes) {
+    auto decoded = std::make_unique<NvmlReport>();
+    NvmlReport& report = *decoded;
+    if (bytes.size() != sizeof report) return nullptr;
     std::memcpy(&report, bytes.data(), sizeof report);
     if (report.magic != kNvmlReportMagic || report.outcome > NvmlOutcome::count_failed ||
         report.gpu_count > kMostGpus)
-        return std::nullopt;
+        return nullptr;
     terminate(report.text);
     terminate(report.driver);
     for (NvmlGpu& gpu : report.gpus) check(gpu);
-    return report;
+    return decoded;
 }
 
 }  // namespace toporun::detect

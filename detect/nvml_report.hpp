@@ -2,7 +2,7 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -50,10 +50,10 @@ struct NvmlReport {
 inline constexpr std::uint32_t kNvmlReportMagic = 0x54524e31;  // "TRN1"
 
 /// Loads `library` and asks it everything. Blocks as long as the driver does: for a helper process.
-NvmlReport ask_nvml(const std::string& library);
+std::unique_ptr<NvmlReport> ask_nvml(const std::string& library);
 
 /// The report in `bytes`, strings terminated and safe to print, numbers within their ranges;
 /// nothing when it is no report.
-std::optional<NvmlReport> decode_nvml_report(std::string_view bytes);
+std::unique_ptr<NvmlReport> decode_nvml_report(std::string_view bytes);
 
 }  // namespace toporun::detect

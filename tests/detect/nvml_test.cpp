@@ -214,15 +214,15 @@ TEST_CASE("a report of wrong size, mark or count is refused") {
     const auto decode = [&] {
         return detect::decode_nvml_report({reinterpret_cast<const char*>(&report), sizeof report});
     };
-    CHECK(decode());
-    CHECK_FALSE(detect::decode_nvml_report(""));
-    CHECK_FALSE(detect::decode_nvml_report(std::string(sizeof report, '\xff')));
-    CHECK_FALSE(detect::decode_nvml_report(std::string(sizeof report - 1, '\0')));
+    CHECK(decode() != nullptr);
+    CHECK(detect::decode_nvml_report("") == nullptr);
+    CHECK(detect::decode_nvml_report(std::string(sizeof report, '\xff')) == nullptr);
+    CHECK(detect::decode_nvml_report(std::string(sizeof report - 1, '\0')) == nullptr);
     report.gpu_count = detect::kMostGpus + 1;
-    CHECK_FALSE(decode());
+    CHECK(decode() == nullptr);
     report.gpu_count = 1;
     report.outcome = static_cast<detect::NvmlOutcome>(77);
-    CHECK_FALSE(decode());
+    CHECK(decode() == nullptr);
     report.outcome = detect::NvmlOutcome::ok;
     report.gpus[0].name.fill('\x1b');
     report.gpus[0].mig = 99;
