@@ -7,8 +7,10 @@
 #include "base/error.hpp"
 #include "env/summary.hpp"
 #include "launcher/cli/installed.hpp"
+#include "launcher/log/footprint.hpp"
 #include "launcher/process/run_directory.hpp"
 #include "launcher/process/run_watch.hpp"
+#include "launcher/profiler/ring_slots.hpp"
 #include "launcher/report/machine_view.hpp"
 #include "launcher/report/write_file.hpp"
 #include "launcher/shim/plan_file.hpp"
@@ -17,8 +19,6 @@
 namespace toporun::launcher {
 namespace {
 
-/// Profiler rings, NCCL's logs and the rank records of one node (design: at most 64 MiB).
-constexpr std::uint64_t kNodeFootprintBytes = 64u << 20;
 constexpr std::size_t kMostOpeningLines = 5;
 constexpr const char* kNamedDirectory = "/tmp/toporun-XXXXXX";
 
@@ -56,7 +56,7 @@ void make_private(Prepared& prepared, const Environment& environment, Files file
         prepared.private_directory = kNamedDirectory;
         return;
     }
-    PrivateDirectory made = make_private_directory(environment, kNodeFootprintBytes);
+    PrivateDirectory made = make_private_directory(environment, footprint_budget(std::nullopt));
     prepared.private_directory = made.path;
     if (made.path.empty())
         prepared.problems.push_back("NCCL's log and the measurement are off: " + made.note);
@@ -89,7 +89,8 @@ Prepared prepare(const Arguments& arguments, const Environment& environment, con
     if (installed.shim.empty() && prepared.command.rewrite != Rewrite::export_only) {
         prepared.command = without_shim(std::move(prepared.command), "toporun-shim is missing");
         problems.emplace_back(
-            "ranks are not bound and have no log of their own: toporun-shim is not beside toporun");
+            "ranks are not bound to CPUs and NCCL's log is not taken: toporun-shim is not beside "
+            "toporun");
     }
     const bool decided = attempt(problems, "nothing is chosen, the decision failed", [&] {
         env::Options options = arguments.options;
@@ -100,12 +101,15 @@ Prepared prepare(const Arguments& arguments, const Environment& environment, con
             profiles::builtin_profiler_versions(), read_user_environment(environment), options);
     });
     if (!decided) return prepared;
-    NodeFiles node_files{prepared.private_directory, {}};
+    NodeFiles node_files{prepared.private_directory,
+                         {},
+                         profiler::ring_slots(prepared.command.job.ranks_per_node,
+                                              memory_bytes(prepared.machine.limits))};
     if (!prepared.private_directory.empty() && prepared.command.rewrite != Rewrite::export_only) {
         if (files == Files::name_only)
             node_files.shim_plan = prepared.private_directory + "/" + kShimPlanFile;
         else
-            attempt(problems, "ranks are not bound and have no log of their own",
+            attempt(problems, "ranks are not bound to CPUs and NCCL's log is not taken",
                     [&] { node_files.shim_plan = write_shim_plan(prepared); });
     }
     attempt(problems, "the command runs as typed, without any setting", [&] {
@@ -138,8 +142,8 @@ std::vector<std::string> opening_lines(const Prepared& prepared, const std::stri
     const std::size_t room = kMostOpeningLines - std::min(lines.size(), kMostOpeningLines);
     for (std::size_t i = 0; i < remarks.size(); ++i) {
         if (i + 1 == room && remarks.size() > room) {
-            lines.push_back(
-                fmt::format("{} more remarks, the next: {}", remarks.size() - i, remarks[i]));
+            lines.push_back(fmt::format("{} more remarks, all in the report; first: {}",
+                                        remarks.size() - i, remarks[i]));
             break;
         }
         lines.push_back(remarks[i]);

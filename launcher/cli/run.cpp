@@ -41,7 +41,7 @@ int cannot_run(const std::string& word, const Environment& environment, const Co
     std::vector<std::string> candidates;
     const auto path = environment.find("PATH");
     if (!searched) candidates.push_back(word);
-    if (searched && path != environment.end())
+    if (searched && !word.empty() && path != environment.end())
         for (const std::string& directory : split(path->second, ':'))
             candidates.push_back((directory.empty() ? "." : directory) + "/" + word);
     int error = ENOENT;

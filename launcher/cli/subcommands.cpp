@@ -1,12 +1,17 @@
 #include "launcher/cli/subcommands.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 
+#include "base/descriptors.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "detect/machine_toml.hpp"
@@ -14,6 +19,7 @@
 #include "env/summary.hpp"
 #include "launcher/cli/inputs.hpp"
 #include "launcher/command/options.hpp"
+#include "launcher/process/run_directory.hpp"
 #include "launcher/report/json.hpp"
 #include "launcher/report/machine_view.hpp"
 #include "launcher/report/write_file.hpp"
@@ -52,12 +58,45 @@ bool exists(const std::string& path) {
     return ::stat(path.c_str(), &info) == 0;
 }
 
+/// Writes into what is no regular file (a device, a pipe), through the user's own links, and whole
+/// or not at all elsewhere.
+void save(const std::string& path, const std::string& text) {
+    struct stat info {};
+    const bool there = ::stat(path.c_str(), &info) == 0;
+    if (!there || S_ISREG(info.st_mode)) {
+        std::error_code error;
+        const std::filesystem::path target = std::filesystem::canonical(path, error);
+        return write_file(error ? path : target.string(), text);
+    }
+    const Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
+    std::string_view rest = text;
+    while (file && !rest.empty()) {
+        const ssize_t written = ::write(file.get(), rest.data(), rest.size());
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) break;
+        rest.remove_prefix(static_cast<std::size_t>(written));
+    }
+    if (!rest.empty())
+        throw Error(fmt::format("cannot write '{}': {}", printable(path), std::strerror(errno)));
+}
+
+/// `text` line by line, safe for a terminal: the file may be anybody's.
+std::string printable_lines(const std::string& text) {
+    std::string out;
+    for (std::size_t begin = 0; begin < text.size();) {
+        const std::size_t end = std::min(text.find('\n', begin), text.size());
+        out += printable(std::string_view(text).substr(begin, end - begin)) + '\n';
+        begin = end + 1;
+    }
+    return out;
+}
+
 }  // namespace
 
 int detect_command(const Arguments& arguments, const Console& console) {
     const detect::Machine machine = read_machine(arguments, environment_map(), {}, true);
     if (!arguments.save.empty()) {
-        write_file(arguments.save, detect::machine_to_toml(machine));
+        save(arguments.save, detect::machine_to_toml(machine));
         console.say(fmt::format("saved to {}; toporun detect --machine {} shows it", arguments.save,
                                 shell_word(arguments.save)));
         if (!arguments.json) return 0;
@@ -90,18 +129,21 @@ int env_command(const Arguments& arguments, const Console& console) {
 }
 
 int report_command(const Arguments& arguments) {
+    const bool named = !arguments.positional.empty();
     const std::string directory =
-        arguments.positional.empty() ? "toporun/latest" : arguments.positional.front();
+        named ? arguments.positional.front() : newest_run(environment_map());
+    if (directory.empty())
+        throw Error("no run is known here: toporun/latest is not there", {},
+                    "name a run directory, or start where the run was started");
     if (!exists(directory))
-        throw Error(arguments.positional.empty()
-                        ? "no run is known here: toporun/latest is not there"
-                        : fmt::format("'{}' is not there", printable(directory)),
-                    {}, "name a run directory, or start where the run was started");
+        throw Error(fmt::format("'{}' is not there", printable(directory)), {},
+                    "name a run directory");
     const std::string file = directory + (arguments.json ? "/report.json" : "/report.txt");
-    if (!exists(file))
+    struct stat info {};
+    if (::stat(file.c_str(), &info) != 0 || !S_ISREG(info.st_mode))
         throw Error(fmt::format("no report in '{}'", printable(directory)), {},
                     "the run still goes on, or its observer ended before it wrote one");
-    print(read_text_file(file));
+    print(printable_lines(read_text_file(file)));
     return 0;
 }
 

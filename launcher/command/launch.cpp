@@ -44,6 +44,8 @@ class Builder {
             fmt::format("{}", level && *level > 0 && *level < 100 ? *level + 1 : 1));
         if (plan_.measures && !files.directory.empty() && !is_set("TOPORUN_PROFILE_DIR"))
             add("TOPORUN_PROFILE_DIR", files.directory);
+        if (plan_.measures && files.ring_slots > 0 && !is_set("TOPORUN_PROFILE_SLOTS"))
+            add("TOPORUN_PROFILE_SLOTS", std::to_string(files.ring_slots));
     }
 
     /// Why the shim cannot be used; "" when it can.

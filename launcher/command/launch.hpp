@@ -18,8 +18,9 @@ struct Installed {
 
 /// What this node's toporun made for its ranks; "" = it could not be made.
 struct NodeFiles {
-    std::string directory;  ///< private directory: records, profiler rings
-    std::string shim_plan;  ///< what shim_plan_text() wrote
+    std::string directory;    ///< private directory: records, profiler rings
+    std::string shim_plan;    ///< what shim_plan_text() wrote
+    unsigned ring_slots = 0;  ///< records of each profiler ring; 0 = the plugin's own number
 };
 
 /// How the command is started.

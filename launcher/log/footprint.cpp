@@ -60,4 +60,10 @@ std::uint64_t log_cap(std::span<const std::uint64_t> sizes, std::uint64_t budget
     return UINT64_MAX;
 }
 
+std::optional<std::uint64_t> memory_bytes(const detect::Limits& limits) {
+    if (!limits.memory_bytes || !limits.memory_limit_bytes)
+        return limits.memory_bytes ? limits.memory_bytes : limits.memory_limit_bytes;
+    return std::min(*limits.memory_bytes, *limits.memory_limit_bytes);
+}
+
 }  // namespace toporun::launcher

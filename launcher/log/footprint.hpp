@@ -6,6 +6,8 @@
 #include <span>
 #include <string>
 
+#include "detect/machine.hpp"
+
 namespace toporun::launcher {
 
 /// What the files of one node may take while a job runs, in bytes: 64 MiB, and 1 % of
@@ -13,6 +15,9 @@ namespace toporun::launcher {
 /// that is less. The rings keep within three quarters of it (profiler/ring_slots.hpp). How much
 /// NCCL logs is NCCL's affair: nothing ends its writing, toporun can only say so.
 std::uint64_t footprint_budget(std::optional<std::uint64_t> memory_bytes);
+
+/// The memory that counts for it: the machine's or the limit of the control group, if that is less.
+std::optional<std::uint64_t> memory_bytes(const detect::Limits& limits);
 
 /// Bytes in all regular files below `directory`. Links are not followed; what cannot be read or
 /// vanishes meanwhile counts nothing. Looks at 65536 entries at most.

@@ -17,6 +17,7 @@
 
 #include "base/descriptors.hpp"
 #include "base/error.hpp"
+#include "launcher/log/footprint.hpp"
 #include "launcher/process/console.hpp"
 #include "launcher/process/observer_link.hpp"
 #include "launcher/process/process_tree.hpp"
@@ -33,9 +34,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kPollInterval{200};
 constexpr std::chrono::milliseconds kMeasuringInterval{50};
-/// How old the list of the command's processes may be when the supervisor is killed: they may be
-/// children of nobody by then.
-constexpr std::chrono::seconds kTreeInterval{10};
+/// Also how old the list of the command's processes may be when the supervisor is killed: they may
+/// be children of nobody by then.
+constexpr std::chrono::seconds kCheckInterval{10};
 /// A live warning needs a window that is no start-up effect.
 constexpr double kLiveWarningWindowS = 60;
 /// The line of closing_lines() that is said once, while the command runs or after it.
@@ -81,8 +82,7 @@ class ObserverLoop {
             read_signals();
             read_link();
             watch_.poll();
-            warn_while_running();
-            remember_processes();
+            watch_now_and_then();
             watch_orphans();
         }
     }
@@ -167,10 +167,29 @@ class ObserverLoop {
         task_.facts.warnings.push_back(fault);
     }
 
-    void warn_while_running() {
+    /// What need not be looked at each time.
+    void watch_now_and_then() {
         const auto now = Clock::now();
-        if (warned_ || now < next_check_) return;
-        next_check_ = now + std::chrono::seconds(10);
+        if (now < next_check_) return;
+        next_check_ = now + kCheckInterval;
+        warn_while_running();
+        warn_of_footprint();
+        if (!supervisor_lost_ && command_pid_ >= 0) left_ = process_tree(command_pid_);
+    }
+
+    void warn_of_footprint() {
+        if (footprint_warned_ || task_.private_directory.empty()) return;
+        const auto warning =
+            footprint_warning(task_.private_directory, directory_bytes(task_.private_directory),
+                              footprint_budget(memory_bytes(task_.facts.machine.limits)));
+        if (!warning) return;
+        console_.warn(*warning);
+        task_.facts.warnings.push_back(*warning);
+        footprint_warned_ = true;
+    }
+
+    void warn_while_running() {
+        if (warned_) return;
         const profiler::Measured measured = watch_.measured();
         if (!measured.in_flight || measured.window_seconds < kLiveWarningWindowS) return;
         RunFacts facts = task_.facts;
@@ -180,13 +199,6 @@ class ObserverLoop {
             console_.say(line);
             warned_ = true;
         }
-    }
-
-    void remember_processes() {
-        const auto now = Clock::now();
-        if (supervisor_lost_ || command_pid_ < 0 || now < next_tree_) return;
-        next_tree_ = now + kTreeInterval;
-        left_ = process_tree(command_pid_);
     }
 
     void supervisor_gone() {
@@ -235,6 +247,7 @@ class ObserverLoop {
     bool link_open_ = true;
     bool finished_ = false;
     bool warned_ = false;
+    bool footprint_warned_ = false;
     int faults_ = 0;
     Clock::time_point started_ = Clock::now();
     Clock::time_point next_check_ = Clock::now();
@@ -244,7 +257,6 @@ class ObserverLoop {
     bool command_gone_ = false;
     bool named_ = false;
     Clock::time_point supervisor_lost_at_{};
-    Clock::time_point next_tree_{};
     std::vector<ProcessInfo> left_;
 };
 

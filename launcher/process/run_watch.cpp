@@ -1,12 +1,13 @@
 #include "launcher/process/run_watch.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
-#include <algorithm>
 #include <ctime>
-#include <fstream>
-#include <iterator>
 
+#include "base/descriptors.hpp"
 #include "base/error.hpp"
 #include "launcher/log/reader.hpp"
 #include "launcher/shim/plan_file.hpp"
@@ -18,11 +19,17 @@ constexpr std::size_t kMostRings = 1024;             // more than any node has G
 constexpr int kTurnsOfAWholeRing = 128;              // of the largest that ring_slots() gives
 constexpr std::size_t kMostRecordsBytes = 1u << 20;  // some thousand ranks
 
+/// The first `limit` bytes of a regular file; "" for anything else that stands there.
 std::string read_bounded(const std::filesystem::path& path, std::size_t limit) {
-    std::ifstream file(path, std::ios::binary);
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
+    struct stat info {};
+    if (!file || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return {};
     std::string text(limit, '\0');
-    file.read(text.data(), static_cast<std::streamsize>(limit));
-    text.resize(static_cast<std::size_t>(std::max<std::streamsize>(0, file.gcount())));
+    std::size_t used = 0;
+    for (ssize_t got;
+         used < limit && (got = ::read(file.get(), text.data() + used, limit - used)) > 0;)
+        used += static_cast<std::size_t>(got);
+    text.resize(used);
     return text;
 }
 

@@ -12,7 +12,8 @@ struct ChildCommand {
     std::vector<std::string> argv;         ///< argv[0] as the user typed it
     std::vector<std::string> environment;  ///< NAME=VALUE
     bool parent_death_signal = true;       ///< SIGTERM to the command if the supervisor dies
-    std::vector<std::string> typed;  ///< run instead where `argv` and `environment` are too long
+    std::vector<std::string> typed =
+        {};  ///< run instead where `argv` and `environment` are too long
     std::vector<std::string> typed_environment = {};
 };
 
