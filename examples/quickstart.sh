@@ -6,7 +6,7 @@ root=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." && pwd)
 . "$root/dev/packages.sh"
 
 install_packages "${build_packages[@]}" || exit 1
-configure_and_build release -DBUILD_TESTING=OFF
+configure_and_build release
 
 if [ "$(id -u)" -eq 0 ]; then
     say "running as root: setting OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 for Open MPI"
