@@ -260,13 +260,14 @@ class ObserverLoop {
     std::vector<ProcessInfo> left_;
 };
 
-/// Waits for a child that has been ended, but not for one that the kernel holds.
-void reap_briefly(pid_t pid) {
+/// Waits for an observer that is ending, which closes its end of the link, but not for one that the
+/// kernel holds.
+void reap_briefly(const Observer& observer) {
     constexpr int kTries = 50;
-    for (int i = 0; i < kTries; ++i) {
-        if (::waitpid(pid, nullptr, WNOHANG) != 0) return;
-        ::poll(nullptr, 0, 2);
-    }
+    pollfd wait{observer.link, 0, 0};  // hang-up only
+    ::poll(&wait, 1, 2 * kTries);
+    for (int i = 0; i < kTries && ::waitpid(observer.pid, nullptr, WNOHANG) == 0; ++i)
+        ::poll(nullptr, 0, i == 0 ? 0 : 2);
 }
 
 }  // namespace
@@ -321,7 +322,7 @@ ReportState finish_observer(Observer& observer, int wait_status, double wait_s,
         }
     }
     if (state == ReportState::late) ::kill(observer.pid, SIGKILL);
-    reap_briefly(observer.pid);
+    reap_briefly(observer);
     ::close(observer.link);
     observer = {};
     return state;
@@ -338,9 +339,9 @@ void report_later(ObserverTask task, int wait_status, double seconds) {
 
 void dismiss_observer(Observer& observer) {
     if (observer.pid < 0) return;
-    ::close(observer.link);
     ::kill(observer.pid, SIGKILL);
-    reap_briefly(observer.pid);
+    reap_briefly(observer);
+    ::close(observer.link);
     observer = {};
 }
 
