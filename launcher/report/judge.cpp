@@ -95,9 +95,10 @@ std::string share_text(const RunFacts& facts) {
     }
     const int decimals = decimals_against(*measured.in_flight, facts.comm_limit);
     std::string text =
-        fmt::format("collectives in flight {} of the time ({}, limit {}): {}",
-                    percent(*measured.in_flight, decimals), profiler::label_text(measured.label),
-                    percent(facts.comm_limit, 0), parts_text(facts, decimals));
+        fmt::format("collectives in flight {}{} of the time ({}, limit {}): {}",
+                    measured.lost > 0 ? "at least " : "", percent(*measured.in_flight, decimals),
+                    profiler::label_text(measured.label), percent(facts.comm_limit, 0),
+                    parts_text(facts, decimals));
     if (share_above_limit(facts)) return "warning: " + text + ", exposed share unknown";
     return text;
 }

@@ -11,8 +11,9 @@ namespace {
 constexpr std::size_t kSteps = 3;
 
 /// The range of what a step can save: at least nothing, at most all of `share` (the exposed part is
-/// not known).
-std::string gain_text(double share) {
+/// not known). Lost records make a share too small, so that it bounds nothing from above.
+std::string gain_text(const RunFacts& facts, double share) {
+    if (facts.measured.lost > 0) return "the gain is unknown, records were lost";
     return fmt::format("0 to {:.0f} % less time (bounded)", std::floor(share * 100));
 }
 
@@ -30,7 +31,7 @@ std::optional<double> mean_size_bytes(const RunFacts& facts) {
 }
 
 void add_waiting_step(const RunFacts& facts, std::vector<std::string>& steps) {
-    const std::string gain = gain_text(facts.measured.waiting.value_or(0));
+    const std::string gain = gain_text(facts, facts.measured.waiting.value_or(0));
     if (last_rank_text(facts)) {
         steps.push_back(
             fmt::format("compare {} with the others: clocks, CPU binding, data loading, "
@@ -46,7 +47,8 @@ void add_waiting_step(const RunFacts& facts, std::vector<std::string>& steps) {
 
 void add_transfer_step(const RunFacts& facts, std::vector<std::string>& steps) {
     constexpr double kSmall = 1 << 20;  // latency-bound below, remedies R03
-    const std::string gain = gain_text(facts.measured.transfer.value_or(*facts.measured.in_flight));
+    const std::string gain =
+        gain_text(facts, facts.measured.transfer.value_or(*facts.measured.in_flight));
     const std::optional<double> mean = mean_size_bytes(facts);
     if (mean && *mean < kSmall) {
         steps.push_back(
@@ -112,7 +114,7 @@ std::vector<std::string> next_steps(const RunFacts& facts) {
     if (share_above_limit(facts)) add_share_steps(facts, steps);
     add_unknown_share_step(facts, steps);
     add_fixes(found, env::Severity::note, steps);
-    if (steps.empty() && facts.measured.in_flight) {
+    if (steps.empty() && facts.measured.in_flight && facts.measured.lost == 0) {
         steps.push_back("communication is not the limit here: look at compute and data loading");
     }
     if (steps.empty()) steps.push_back("read the report for what NCCL chose and why");

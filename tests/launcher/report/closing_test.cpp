@@ -5,6 +5,7 @@
 
 #include "facts.hpp"
 #include "launcher/report/judge.hpp"
+#include "launcher/profiler/in_flight.hpp"
 #include "launcher/report/report.hpp"
 
 using namespace toporun::launcher;
@@ -44,6 +45,19 @@ TEST_CASE("a run below the limit has its figure and no warning") {
               "3 %",
               "next: communication is not the limit here: look at compute and data loading",
               "report: toporun/mpirun-20260301-120000-abcd/report.txt"});
+}
+
+TEST_CASE("lost records make the share a lower bound that no advice is drawn from") {
+    RunFacts facts = ring_run();
+    facts.measured.lost = 12;
+    facts.measured.label = toporun::profiler::Label::bounded;
+    const Lines below = closing_lines(facts);
+    CHECK(has_start(below, "collectives in flight at least 9 % of the time (bounded"));
+    CHECK_FALSE(has_start(below, "next: communication is not the limit"));
+    facts = eight_gpu_run();
+    facts.measured.lost = 12;
+    for (const std::string& line : closing_lines(facts))
+        CHECK(line.find("% less time") == std::string::npos);
 }
 
 TEST_CASE("a program without NCCL gets one line") {
