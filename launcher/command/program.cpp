@@ -1,9 +1,12 @@
 #include "launcher/command/program.hpp"
 
+#include <elf.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <cstring>
 #include <map>
 
 #include "base/text.hpp"
@@ -391,6 +394,21 @@ std::string shell_leaves_host(std::span<const std::string> argv, std::size_t fir
     return {};
 }
 
+namespace {
+
+/// The first 64 KiB of a file are those of an ELF program whose program headers are there: a file
+/// cut short is the launcher's to report.
+bool is_whole_elf(const std::string& start) {
+    Elf64_Ehdr header{};
+    if (start.size() < sizeof header || !start.starts_with(ELFMAG)) return false;
+    std::memcpy(&header, start.data(), sizeof header);
+    if (header.e_ident[EI_CLASS] != ELFCLASS64) return true;  // 32 bits: the kernel will tell
+    return header.e_phoff <= start.size() &&
+           std::uint64_t{header.e_phnum} * header.e_phentsize <= start.size() - header.e_phoff;
+}
+
+}  // namespace
+
 std::string refuses_shim(std::span<const std::string> argv, std::size_t word,
                          const std::string& path, const Host& host) {
     const std::string& typed = argv[word];
@@ -399,7 +417,7 @@ std::string refuses_shim(std::span<const std::string> argv, std::size_t word,
                            printable(typed));
     const std::string start = host.read_file(path, 64 * 1024).value_or("");
     const std::vector<std::string> interpreter = shebang_words(start);
-    if (!interpreter.empty() ? !host.is_executable(interpreter[0]) : !start.starts_with("\177ELF"))
+    if (!interpreter.empty() ? !host.is_executable(interpreter[0]) : !is_whole_elf(start))
         return fmt::format("'{}' is no program that the system can start: left to the launcher",
                            printable(typed));
     const Peeled peeled = peel_prefixes(argv, word);

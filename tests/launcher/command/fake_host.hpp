@@ -9,33 +9,36 @@
 
 namespace toporun::tests {
 
+/// The header of an ELF program of 64 bits without program headers.
+inline const std::string kElf = std::string("\177ELF\2") + std::string(59, '\0');
+
 /// A host that holds a few programs and files, called node-a.
 class FakeHost final : public launcher::Host {
   public:
     std::map<std::string, std::string> programs = {
-        {"/bin/sh", "\177ELF"},
-        {"/bin/bash", "\177ELF"},
-        {"/usr/bin/env", "\177ELF"},
-        {"/usr/bin/numactl", "\177ELF"},
-        {"/usr/bin/singularity", "\177ELF"},
-        {"/usr/bin/python3", "\177ELF"},
-        {"/venv/bin/python", "\177ELF"},
+        {"/bin/sh", kElf},
+        {"/bin/bash", kElf},
+        {"/usr/bin/env", kElf},
+        {"/usr/bin/numactl", kElf},
+        {"/usr/bin/singularity", kElf},
+        {"/usr/bin/python3", kElf},
+        {"/venv/bin/python", kElf},
         {"/venv/bin/torchrun", "#!/venv/bin/python\nimport re\n"},
-        {"/usr/bin/orterun", "\177ELF"},
-        {"/usr/bin/mpirun", "\177ELF"},
-        {"/usr/bin/mpiexec", "\177ELF"},
-        {"/usr/bin/mpirun.openmpi", "\177ELF"},
-        {"/usr/bin/mpiexec.hydra", "\177ELF"},
-        {"/opt/ompi5/bin/mpirun", "\177ELF"},
-        {"/opt/odd/bin/mpirun", "\177ELF"},
-        {"/usr/bin/srun", "\177ELF"},
-        {"/usr/bin/nsys", "\177ELF"},
-        {"./train", "\177ELF"},
-        {"./s", "\177ELF"},
-        {"./w", "\177ELF"},
-        {"./u", "\177ELF"},
-        {"/data/run/train", "\177ELF"},
-        {"data/run/./train", "\177ELF"},
+        {"/usr/bin/orterun", kElf},
+        {"/usr/bin/mpirun", kElf},
+        {"/usr/bin/mpiexec", kElf},
+        {"/usr/bin/mpirun.openmpi", kElf},
+        {"/usr/bin/mpiexec.hydra", kElf},
+        {"/opt/ompi5/bin/mpirun", kElf},
+        {"/opt/odd/bin/mpirun", kElf},
+        {"/usr/bin/srun", kElf},
+        {"/usr/bin/nsys", kElf},
+        {"./train", kElf},
+        {"./s", kElf},
+        {"./w", kElf},
+        {"./u", kElf},
+        {"/data/run/train", kElf},
+        {"data/run/./train", kElf},
         {"./tool.py", "#!/usr/bin/env python3\n"},
         {"./plain.txt", "echo no first line\n"},
         {"./lost.sh", "#!/no/such/interpreter\n"},

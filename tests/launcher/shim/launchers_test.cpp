@@ -120,6 +120,8 @@ TEST_CASE("the status of mpirun is kept for programs that cannot start") {
         program("text", "echo no first line\n", 0755),
         program("denied", "#!/bin/sh\n", 0644),
         program("lost", "#!/no/such/interpreter\n", 0755),
+        program("carriage-return", "#!/bin/sh\r\nexit 5\r\n", 0755),
+        program("cut", tests::read_file("/proc/self/exe").substr(0, 100), 0755),
         program("fine", "#!/bin/sh\nexit 5\n", 0755),
         "true",
     };
