@@ -161,8 +161,12 @@ std::string text(const po::variables_map& map, const char* name) {
 }
 
 env::Measure measure_mode(const po::variables_map& map) {
-    if (map.contains("no-measure")) return env::Measure::off;
     const std::string mode = text(map, "measure");
+    if (map.contains("no-measure")) {
+        if (mode.empty() || mode == "off") return env::Measure::off;
+        throw Error(
+            fmt::format("--no-measure and --measure={} contradict each other", printable(mode)));
+    }
     if (mode.empty() || mode == "auto") return env::Measure::automatic;
     if (mode == "off") return env::Measure::off;
     if (mode == "always") return env::Measure::always;

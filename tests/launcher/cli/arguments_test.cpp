@@ -120,6 +120,7 @@ TEST_CASE("wrong usage says what to do") {
         {"limit above 100", {"--comm-limit=101", "ls"}, "between 0 and 100", ""},
         {"limit is no number", {"--comm-limit=nan", "ls"}, "comm-limit", ""},
         {"unknown mode", {"--measure=some", "ls"}, "--measure=some", "off, auto or always"},
+        {"contradicting modes", {"--no-measure", "--measure=always", "ls"}, "contradict", ""},
         {"json needs dry run", {"--json", "ls"}, "--dry-run", "report.json"},
         {"machine needs dry run", {"--machine", "f", "ls"}, "--dry-run", "--dry-run"},
         {"env with a command", {"env", "A=1", "torchrun"}, "'A=1'", "toporun -- env"},
