@@ -37,11 +37,6 @@ constexpr std::chrono::milliseconds kMeasuringInterval{50};
 /// Also how old the list of the command's processes may be when the supervisor is killed: they may
 /// be children of nobody by then.
 constexpr std::chrono::seconds kCheckInterval{10};
-/// A live warning needs a window that is no start-up effect.
-constexpr double kLiveWarningWindowS = 60;
-/// The line of closing_lines() that is said once, while the command runs or after it.
-constexpr std::string_view kWarning = "warning: ";
-constexpr std::string_view kShareWarning = "warning: collectives in flight";
 /// After this time the processes of a killed supervisor that still run are named.
 constexpr std::chrono::seconds kOrphanPatience{5};
 
@@ -152,10 +147,7 @@ class ObserverLoop {
         watch_.collect(facts);
         note_fault(files_.keep_logs(task_.private_directory));
         note_fault(files_.write_report(facts, task_.silent));
-        for (const std::string& line : closing_lines(facts)) {
-            const bool repeated = warned_ && line.starts_with(kShareWarning);
-            console_.say(repeated ? line.substr(kWarning.size()) : line);
-        }
+        for (const std::string& line : closing_lines(facts)) console_.say(line);
         remove_private();
         send_message(link_, {LinkKind::done, 0});
         finished_ = true;
@@ -189,16 +181,13 @@ class ObserverLoop {
     }
 
     void warn_while_running() {
-        if (warned_) return;
-        const profiler::Measured measured = watch_.measured();
-        if (!measured.in_flight || measured.window_seconds < kLiveWarningWindowS) return;
-        RunFacts facts = task_.facts;
-        facts.measured = measured;
-        for (const std::string& line : closing_lines(facts)) {
-            if (!line.starts_with(kShareWarning)) continue;
-            console_.say(line);
-            warned_ = true;
-        }
+        RunFacts& facts = task_.facts;
+        if (facts.warned_of_share) return;
+        facts.measured = watch_.measured();
+        const auto warning = live_warning(facts);
+        if (!warning) return;
+        console_.say(*warning);
+        facts.warned_of_share = true;
     }
 
     void supervisor_gone() {
@@ -246,7 +235,6 @@ class ObserverLoop {
     int signals_ = -1;
     bool link_open_ = true;
     bool finished_ = false;
-    bool warned_ = false;
     bool footprint_warned_ = false;
     int faults_ = 0;
     Clock::time_point started_ = Clock::now();

@@ -51,7 +51,19 @@ std::string shortened(std::string line) {
     return line.substr(0, end) + "...";
 }
 
+std::string without_label(const std::string& line) {
+    constexpr std::string_view kWarning = "warning: ";
+    return line.starts_with(kWarning) ? line.substr(kWarning.size()) : line;
+}
+
 }  // namespace
+
+std::optional<std::string> live_warning(const RunFacts& facts) {
+    constexpr double kWindowSeconds = 60;  // longer than what a start costs
+    if (!share_above_limit(facts) || facts.measured.window_seconds < kWindowSeconds)
+        return std::nullopt;
+    return shortened(share_text(facts));
+}
 
 std::vector<std::string> closing_lines(const RunFacts& facts) {
     const NcclUse use = nccl_use(facts);
@@ -63,7 +75,8 @@ std::vector<std::string> closing_lines(const RunFacts& facts) {
         lines.push_back(end);
     } else {
         lines.push_back(end);
-        lines.push_back(share_text(facts));
+        lines.push_back(facts.warned_of_share ? without_label(share_text(facts))
+                                              : share_text(facts));
         if (const auto last = last_rank_text(facts)) lines.push_back(*last);
         add_findings(facts, lines);
         if (!facts.log.warnings.empty()) lines.push_back(warning_text(facts));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,9 @@ namespace toporun::launcher {
 /// the warning above the limit, who arrives last, where NCCL did otherwise than planned, next
 /// steps, the report's path. One line when NCCL never started.
 std::vector<std::string> closing_lines(const RunFacts& facts);
+
+/// The warning of a run that still goes on: collectives above the limit over a minute at least.
+std::optional<std::string> live_warning(const RunFacts& facts);
 
 /// report.txt: machine, command, choices with reasons, what NCCL did, in-flight share with its
 /// label, warnings, next steps.

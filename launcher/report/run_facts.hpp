@@ -38,6 +38,7 @@ struct RunFacts {
     std::vector<RankRecord> ranks;      ///< what the rank shims wrote
     std::vector<std::string> warnings;  ///< of the run itself: "observer ended by signal 9"
     std::vector<std::string> notes;     ///< what is missing and why
+    bool warned_of_share = false;       ///< said while the run went on: not a warning again
     double comm_limit = 0.30;           ///< in-flight share above which the report warns, 0 to 1
 };
 

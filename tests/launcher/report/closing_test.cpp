@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "facts.hpp"
-#include "launcher/report/judge.hpp"
 #include "launcher/profiler/in_flight.hpp"
+#include "launcher/report/judge.hpp"
 #include "launcher/report/report.hpp"
 
 using namespace toporun::launcher;
@@ -45,6 +45,24 @@ TEST_CASE("a run below the limit has its figure and no warning") {
               "3 %",
               "next: communication is not the limit here: look at compute and data loading",
               "report: toporun/mpirun-20260301-120000-abcd/report.txt"});
+}
+
+TEST_CASE("a run above the limit is warned once, while it goes on or at its end") {
+    RunFacts facts = eight_gpu_run();
+    facts.measured.window_seconds = 59;
+    CHECK_FALSE(live_warning(facts));
+    facts.measured.window_seconds = 61;
+    REQUIRE(live_warning(facts));
+    CHECK(live_warning(facts)->starts_with("warning: collectives in flight 34 %"));
+    CHECK(has_start(closing_lines(facts), "warning: collectives in flight 34 %"));
+    facts.warned_of_share = true;
+    CHECK_FALSE(has_start(closing_lines(facts), "warning: collectives in flight"));
+    CHECK(has_start(closing_lines(facts), "collectives in flight 34 %"));
+    facts = ring_run();
+    facts.measured.window_seconds = 600;
+    CHECK_FALSE(live_warning(facts));
+    facts.measured = {};
+    CHECK_FALSE(live_warning(facts));
 }
 
 TEST_CASE("lost records make the share a lower bound that no advice is drawn from") {
