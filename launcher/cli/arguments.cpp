@@ -24,6 +24,12 @@ std::optional<Action> subcommand(const std::string& word) {
     return std::nullopt;
 }
 
+std::string name_of(Action action) {
+    for (const auto& [name, known] : kSubcommands)
+        if (known == action) return std::string(name);
+    return {};
+}
+
 template <class T>
 po::typed_value<T>* value() {
     return po::value<T>();
@@ -136,7 +142,9 @@ po::variables_map parse(const Words& words, Action action, Words* positional) {
                     close ? fmt::format("did you mean '{}'?", *close)
                           : "'toporun --help' lists the options");
     } catch (const po::error& fault) {
-        throw Error(printable(fault.what()), {}, "'toporun --help' shows how options are written");
+        throw Error(printable(fault.what()), {},
+                    fmt::format("'toporun {}--help' shows how options are written",
+                                action == Action::run ? std::string() : name_of(action) + " "));
     }
 }
 

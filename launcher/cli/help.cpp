@@ -10,12 +10,12 @@ Puts itself in front of a training command that already works: looks at the mach
 NCCL settings, binding and worker counts with a reason for each, runs the command unchanged,
 measures its communication and leaves a report.
 
-  toporun torchrun --nproc-per-node=8 train.py
+  toporun torchrun --nproc_per_node=8 train.py
   toporun mpirun -np 16 ./train
   srun toporun torchrun train.py
 
 Look first:
-      --dry-run             print the settings and the command as it would run, start nothing
+      --dry-run             print the choices and the command as it would run, start nothing
       --explain             say of each choice why, on what evidence, and what NCCL does without
       --json                with --dry-run: one JSON object on standard output
 
@@ -88,7 +88,8 @@ Exit status: 0, or 2 for wrong usage and files that cannot be read.
 
 constexpr const char* kReport = R"help(usage: toporun report [--json] [DIR]
 
-Prints the report of the newest run (toporun/latest), or of the run directory DIR.
+Prints the report of the newest run (TOPORUN_DIR if set, else toporun/latest), or of the run
+directory DIR.
 
       --json                report.json instead of the text, schema toporun.report/1
   -h, --help                this text

@@ -51,7 +51,8 @@ int cannot_run(const std::string& word, const Environment& environment, const Co
         if (fault == EACCES || !searched) error = fault;
     }
     static const std::vector<std::string> kKnown = {"torchrun",  "mpirun",     "mpiexec", "srun",
-                                                    "deepspeed", "accelerate", "python3", "python"};
+                                                    "deepspeed", "accelerate", "python3", "python",
+                                                    "detect",    "env",        "report"};
     const auto close = closest_word(word, kKnown);
     const bool missing = error == ENOENT;
     const std::string reason =
@@ -111,6 +112,12 @@ void replace_observer(const ObserverTask& task, const ChildEnd& end, ReportState
     const char* what = state == ReportState::lost
                            ? "the observer ended before the report was written"
                            : "the report was not ready in time (--report-wait)";
+    struct stat info {};
+    if (state == ReportState::late && !task.run_directory.empty() && task.node.empty() &&
+        ::stat((task.run_directory + "/report.txt").c_str(), &info) == 0) {
+        remove_private_directory(task.private_directory);  // all but the last words was done
+        return;
+    }
     try {
         report_later(task, end.status, seconds);
         console.warn(task.run_directory.empty()
@@ -219,7 +226,11 @@ int dry_run(const Arguments& arguments, const Console& console) {
         return std::fflush(stdout) == 0 ? 0 : kFailedBeforeStart;
     }
     for (const std::string& line : opening_lines(prepared, {})) console.say(line);
-    for (const std::string& line : env::explain_lines(prepared.plan)) console.say(line);
+    if (arguments.explain)
+        for (const std::string& line : env::explain_lines(prepared.plan)) console.say(line);
+    if (const auto off = environment.find("TOPORUN");
+        off != environment.end() && off->second == "off")
+        console.say("TOPORUN=off is set: without --dry-run the command runs as typed");
     std::vector<std::string> words;
     for (const auto& [name, value] : prepared.launch.added) words.push_back(name + "=" + value);
     if (!words.empty()) words.insert(words.begin(), "env");

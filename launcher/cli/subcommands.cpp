@@ -66,7 +66,11 @@ void save(const std::string& path, const std::string& text) {
     if (!there || S_ISREG(info.st_mode)) {
         std::error_code error;
         const std::filesystem::path target = std::filesystem::canonical(path, error);
-        return write_file(error ? path : target.string(), text);
+        try {
+            return write_file(error ? path : target.string(), text);
+        } catch (const Error& fault) {
+            throw Error(fault.what(), fault.where(), "name a file that you may write");
+        }
     }
     const Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
     std::string_view rest = text;
@@ -121,6 +125,8 @@ int env_command(const Arguments& arguments, const Console& console) {
         profiles::builtin_profiler_versions(), read_user_environment(environment), options);
     if (arguments.explain)
         for (const std::string& line : env::explain_lines(plan)) console.say(line);
+    else
+        for (const env::Finding& finding : plan.findings) console.warn(finding.what, finding.fix);
     print(format == "json"    ? settings_json(plan)
           : format == "toml"  ? env::settings_toml(plan)
           : format == "slurm" ? env::settings_slurm(plan)
@@ -130,8 +136,10 @@ int env_command(const Arguments& arguments, const Console& console) {
 
 int report_command(const Arguments& arguments) {
     const bool named = !arguments.positional.empty();
-    const std::string directory =
-        named ? arguments.positional.front() : newest_run(environment_map());
+    std::string directory = named ? arguments.positional.front() : newest_run(environment_map());
+    if (std::error_code error; std::filesystem::is_regular_file(directory, error))
+        directory = std::filesystem::path(directory).parent_path().string();  // the report itself
+    if (directory.empty() && named) directory = ".";
     if (directory.empty())
         throw Error("no run is known here: toporun/latest is not there", {},
                     "name a run directory, or start where the run was started");
@@ -142,7 +150,7 @@ int report_command(const Arguments& arguments) {
     struct stat info {};
     if (::stat(file.c_str(), &info) != 0 || !S_ISREG(info.st_mode))
         throw Error(fmt::format("no report in '{}'", printable(directory)), {},
-                    "the run still goes on, or its observer ended before it wrote one");
+                    "the run still goes on, it left none, or this is no run directory");
     print(printable_lines(read_text_file(file)));
     return 0;
 }

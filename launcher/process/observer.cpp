@@ -146,7 +146,7 @@ class ObserverLoop {
             facts.duration_s = std::chrono::duration<double>(Clock::now() - started_).count();
         watch_.collect(facts);
         note_fault(files_.keep_logs(task_.private_directory));
-        note_fault(files_.write_report(facts, task_.silent));
+        note_fault(files_.write_report(facts, task_.silent || !task_.latest));
         for (const std::string& line : closing_lines(facts)) console_.say(line);
         remove_private();
         send_message(link_, {LinkKind::done, 0});

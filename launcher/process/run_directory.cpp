@@ -156,6 +156,7 @@ void discard_run_directory(const std::string& run_directory) {
 
 std::string newest_run(const Environment& environment) {
     struct stat info {};
+    if (const std::string named = value(environment, "TOPORUN_DIR"); !named.empty()) return named;
     const std::string here = "toporun/latest";
     if (::stat(here.c_str(), &info) == 0) return here;
     const std::string state = state_directory(environment) + "/toporun/latest";

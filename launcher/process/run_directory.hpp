@@ -34,7 +34,8 @@ void point_latest(const std::string& run_directory);
 /// Removes the run directory of a command that never started, if it holds nothing but our plan.
 void discard_run_directory(const std::string& run_directory);
 
-/// `toporun/latest` below the working directory, else that of the state directory; "" = neither.
+/// TOPORUN_DIR when it is set; else `toporun/latest` below the working directory, else that of the
+/// state directory; "" = neither.
 std::string newest_run(const std::map<std::string, std::string>& environment);
 
 /// The id that make_run_directory() uses, and the directory's name made of printable file-name

@@ -102,6 +102,15 @@ class DryRun(Case):
         self.assertEqual(run["rewrite"], "inserted")
         self.assertEqual(run["command"][0], "mpirun")
 
+    def test_it_is_short_without_explain(self):
+        done = self.run_command([TOPORUN, "--dry-run", "mpirun", "-np", "2", "true"])
+        self.assertLessEqual(len(done.own_lines()), 5, done)
+
+    def test_toporun_off_is_named(self):
+        done = self.run_command([TOPORUN, "--dry-run", "touch", "started"], env=self.variables(TOPORUN="off"))
+        self.assertEqual(os.listdir(self.work), [])
+        self.assertEqual(len([line for line in done.own_lines() if "TOPORUN=off" in line]), 1, done)
+
     def test_explain_names_origin_and_reason(self):
         done = self.run_command([TOPORUN, "--dry-run", "--explain", "mpirun", "-np", "2", "true"])
         for name in (b"NCCL_P2P_LEVEL", b"NCCL_SOCKET_IFNAME", b"OMP_NUM_THREADS"):
@@ -152,6 +161,50 @@ class Subcommands(Case):
         self.assertEqual(report["exit"]["status"], 3)
         newest = os.path.realpath(os.path.join(self.work, "toporun", "latest"))
         self.assertEqual(self.run_command([TOPORUN, "report", newest]).stdout, text.stdout)
+
+    def test_a_mistyped_subcommand_is_suggested(self):
+        done = self.run_command([TOPORUN, "detct"])
+        self.assertEqual(done.returncode, 127)
+        self.assertIn(b"'detect'", done.stderr)
+
+    def test_save_writes_through_what_is_no_file(self):
+        fifo = os.path.join(self.directory, "fifo")
+        os.mkfifo(fifo)
+        reader = self.start(["cat", fifo])
+        self.assertEqual(self.run_command([TOPORUN, "detect", "--save", fifo]).returncode, 0)
+        self.assertIn(b"toporun.machine/1", reader.finish().stdout)
+        target = os.path.join(self.directory, "target")
+        link = os.path.join(self.directory, "link")
+        os.symlink(target, link)
+        with open(target, "w", encoding="ascii"):
+            pass
+        self.assertEqual(self.run_command([TOPORUN, "detect", "--save", link]).returncode, 0)
+        self.assertTrue(os.path.islink(link) and os.path.getsize(target) > 0)
+
+    def test_report_takes_the_path_that_a_run_printed(self):
+        self.run_command([TOPORUN, "sh", "-c", "exit 3"])
+        path = os.path.join(self.work, "toporun", "latest", "report.txt")
+        for words in ([path], [os.path.dirname(path)], []):
+            done = self.run_command([TOPORUN, "report", *words])
+            self.assertIn(b"ended with 3", done.stdout, done)
+
+    def test_a_hostile_report_is_shown_without_its_escapes(self):
+        os.mkdir(os.path.join(self.work, "run"))
+        with open(os.path.join(self.work, "run", "report.txt"), "wb") as file:
+            file.write(b"red \x1b[31m text\n")
+        done = self.run_command([TOPORUN, "report", "run"])
+        self.assertEqual(done.stdout, b"red \\x1b[31m text\n")
+        os.remove(os.path.join(self.work, "run", "report.txt"))
+        os.mkfifo(os.path.join(self.work, "run", "report.txt"))
+        self.assertEqual(self.run_command([TOPORUN, "report", "run"]).returncode, 2)
+
+    def test_a_named_run_directory_holds_the_last_run(self):
+        named = os.path.join(self.directory, "named")
+        for status in (3, 4):
+            self.run_command([TOPORUN, "--run-dir", named, "sh", "-c", f"exit {status}"])
+        done = self.run_command([TOPORUN, "report"], env=self.variables(TOPORUN_DIR=named))
+        self.assertIn(b"ended with 4", done.stdout, done)
+
 
 
 if __name__ == "__main__":
