@@ -19,3 +19,4 @@ set -x
 toporun mpirun --oversubscribe -np 4 ring_allreduce
 { set +x; } 2>/dev/null
 echo "report: $(readlink -f toporun/latest)/report.txt"
+echo "to go on:  export PATH=$root/build/release/bin:\$PATH"
