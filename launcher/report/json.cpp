@@ -415,10 +415,6 @@ std::string dry_run_json(const Command& command, const Launch& launch, const env
                    {"findings", findings_array(plan.findings)}});
 }
 
-std::string findings_json(const std::vector<env::Finding>& findings) {
-    return dumped({{"schema", "toporun.findings/1"}, {"findings", findings_array(findings)}});
-}
-
 std::string report_json(const RunFacts& facts) {
     std::vector<env::Finding> findings = facts.plan.findings;
     for (env::Finding& finding : differences(facts)) findings.push_back(std::move(finding));

@@ -23,7 +23,4 @@ std::string settings_json(const env::Plan& plan);
 /// command lines are masked.
 std::string dry_run_json(const Command& command, const Launch& launch, const env::Plan& plan);
 
-/// Schema toporun.findings/1.
-std::string findings_json(const std::vector<env::Finding>& findings);
-
 }  // namespace toporun::launcher

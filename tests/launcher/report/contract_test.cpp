@@ -159,15 +159,6 @@ TEST_CASE("what is unknown is null with the label unknown") {
     CHECK(nothing["nccl"]["started"].is_null());
 }
 
-TEST_CASE("the findings object keeps its contract") {
-    const json findings = json::parse(
-        findings_json({{"a", toporun::env::Severity::note, "w", "e", "f", "x", "here"}}));
-    CHECK(findings["schema"] == "toporun.findings/1");
-    CHECK(findings["findings"][0]["id"] == "a");
-    CHECK(findings["findings"][0]["severity"] == "note");
-    CHECK(findings["findings"][0]["where"] == "here");
-}
-
 TEST_CASE("hostile names are escaped in text and valid in JSON") {
     const RunFacts facts = hostile_run();
     CHECK(is_clean(report_text(facts)));
