@@ -222,9 +222,10 @@ std::size_t behind_prefix(std::span<const std::string> argv, std::size_t at, con
 /// The interpreter and its argument in a `#!` line.
 std::vector<std::string> shebang_words(std::string_view text) {
     if (!text.starts_with("#!")) return {};
-    text = trim(text.substr(2, text.find('\n') - 2));
+    std::string line(text.substr(2, text.find('\n') - 2));
+    std::replace(line.begin(), line.end(), '\t', ' ');  // a carriage return belongs to the word
     std::vector<std::string> words;
-    for (const std::string& word : split(text, ' '))
+    for (const std::string& word : split(line, ' '))
         if (!word.empty()) words.push_back(word);
     return words;
 }
