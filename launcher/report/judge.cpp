@@ -49,6 +49,12 @@ std::string parts_text(const RunFacts& facts, int decimals) {
     return text;
 }
 
+/// A number in NCCL's log means a GPU unless this machine is known to have none.
+bool may_have_gpu(const RunFacts& facts, const std::string& host) {
+    const auto first_label = [](const std::string& name) { return name.substr(0, name.find('.')); };
+    return !facts.machine.gpus.empty() || first_label(host) != first_label(facts.machine.hostname);
+}
+
 }  // namespace
 
 NcclUse nccl_use(const RunFacts& facts) {
@@ -88,6 +94,11 @@ bool share_above_limit(const RunFacts& facts) {
     return facts.measured.in_flight && *facts.measured.in_flight > facts.comm_limit;
 }
 
+std::string share_percent(const RunFacts& facts, double share) {
+    return percent(share,
+                   decimals_against(facts.measured.in_flight.value_or(share), facts.comm_limit));
+}
+
 std::string share_text(const RunFacts& facts) {
     const profiler::Measured& measured = facts.measured;
     if (!measured.in_flight) {
@@ -108,7 +119,8 @@ std::string rank_text(const RunFacts& facts, int rank) {
     for (const LogRank& known : facts.log.ranks) {
         if (known.rank != rank) continue;
         place = known.host;
-        if (known.gpu_index) place += fmt::format(", GPU {}", *known.gpu_index);
+        if (known.gpu_index && may_have_gpu(facts, known.host))
+            place += fmt::format(", GPU {}", *known.gpu_index);
     }
     for (const RankRecord& record : facts.ranks) {
         if (!place.empty() || record.rank != rank) continue;

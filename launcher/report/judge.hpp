@@ -28,6 +28,8 @@ std::string end_text(const RunFacts& facts);
 /// limit: "warning: collectives in flight 34 % of the time (measured, limit 30 %): transfer 11 %,
 /// ...".
 std::string share_text(const RunFacts& facts);
+/// A part of the time as share_text() rounds it, so that equal figures look equal: "53 %".
+std::string share_percent(const RunFacts& facts, double share);
 bool share_above_limit(const RunFacts& facts);
 
 /// "rank 5 (node-a, GPU 5)".

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "launcher/report/judge.hpp"
 
@@ -14,7 +13,7 @@ constexpr std::size_t kSteps = 3;
 /// not known). Lost records make a share too small, so that it bounds nothing from above.
 std::string gain_text(const RunFacts& facts, double share) {
     if (facts.measured.lost > 0) return "the gain is unknown, records were lost";
-    return fmt::format("0 to {:.0f} % less time (bounded)", std::floor(share * 100));
+    return fmt::format("0 to {} less time (bounded)", share_percent(facts, share));
 }
 
 /// Mean size of an operation in bytes; nothing when no size is known.
@@ -114,7 +113,9 @@ std::vector<std::string> next_steps(const RunFacts& facts) {
     if (share_above_limit(facts)) add_share_steps(facts, steps);
     add_unknown_share_step(facts, steps);
     add_fixes(found, env::Severity::note, steps);
-    if (steps.empty() && facts.measured.in_flight && facts.measured.lost == 0) {
+    constexpr double kNotTheLimit = 0.15;  // whatever limit the user asked to be warned at
+    if (steps.empty() && facts.measured.in_flight.value_or(1) < kNotTheLimit &&
+        facts.measured.lost == 0) {
         steps.push_back("communication is not the limit here: look at compute and data loading");
     }
     if (steps.empty()) steps.push_back("read the report for what NCCL chose and why");

@@ -153,6 +153,50 @@ TEST_CASE("the share and the limit do not look equal when they are not") {
     CHECK(share_text(facts).starts_with("warning: collectives in flight 30 % of the time"));
 }
 
+TEST_CASE("a gain has the figure of the share that it comes from") {
+    RunFacts facts = eight_gpu_run();
+    facts.measured.in_flight = 0.653;
+    facts.measured.transfer = 0.528;
+    facts.measured.waiting = 0.125;
+    CHECK(share_text(facts).find("transfer 53 %, waiting 12 %") != std::string::npos);
+    REQUIRE(next_steps(facts).size() == 2);
+    CHECK(next_steps(facts)[0].ends_with("0 to 53 % less time (bounded)"));
+    CHECK(next_steps(facts)[1].ends_with("0 to 12 % less time (bounded)"));
+    facts.measured.in_flight = 0.304;
+    facts.measured.transfer = 0.258;
+    facts.measured.waiting = 0.046;
+    CHECK(share_text(facts).find("transfer 25.8 %, waiting 4.6 %") != std::string::npos);
+    CHECK(next_steps(facts)[0].ends_with("0 to 25.8 % less time (bounded)"));
+}
+
+TEST_CASE("communication is the limit or not by its share and not by the user's limit") {
+    struct Row {
+        double in_flight, limit;
+        bool said;
+    };
+    for (const Row& row : {Row{0.65, 0.95, false}, Row{0.15, 0.95, false}, Row{0.149, 0.95, true},
+                           Row{0.149, 0.30, true}, Row{0.20, 0.30, false}}) {
+        CAPTURE(row.in_flight);
+        RunFacts facts = ring_run();
+        facts.measured.in_flight = row.in_flight;
+        facts.comm_limit = row.limit;
+        CHECK(has_start(next_steps(facts), "communication is not the limit") == row.said);
+        CHECK(next_steps(facts).size() == 1);
+    }
+}
+
+TEST_CASE("a rank has no GPU on a machine without one") {
+    RunFacts facts = ring_run();
+    CHECK(rank_text(facts, 2) == "rank 2 (laptop)");
+    facts.machine.hostname = "laptop.example.org";
+    CHECK(rank_text(facts, 2) == "rank 2 (laptop)");
+    facts.machine.hostname = "head";
+    CHECK(rank_text(facts, 2) == "rank 2 (laptop, GPU 2)");
+    facts = ring_run();
+    facts.machine.gpus.emplace_back();
+    CHECK(rank_text(facts, 2) == "rank 2 (laptop, GPU 2)");
+}
+
 TEST_CASE("labels are those of the figures") {
     RunFacts facts = eight_gpu_run();
     facts.measured.parts_label = toporun::profiler::Label::bounded;
@@ -209,9 +253,8 @@ TEST_CASE("a failed run points to the first warning of NCCL") {
     facts.log.warnings = {{"connection refused", "socket.cc:9", "laptop", 4002, 2, 5}};
     facts.log.warning_count = 7;
     const Lines lines = closing_lines(facts);
-    CHECK(
-        has_start(lines, "NCCL warned on rank 2 (laptop, GPU 2): connection refused (7 warnings"));
-    CHECK(has_start(lines, "next: read NCCL's first warning, of rank 2 (laptop, GPU 2)"));
+    CHECK(has_start(lines, "NCCL warned on rank 2 (laptop): connection refused (7 warnings"));
+    CHECK(has_start(lines, "next: read NCCL's first warning, of rank 2 (laptop)"));
 }
 
 TEST_CASE("there are never more than ten lines and at most three steps") {
