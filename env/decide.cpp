@@ -10,6 +10,7 @@
 #include "env/measure.hpp"
 #include "env/p2p.hpp"
 #include "env/placement.hpp"
+#include "env/rank_count.hpp"
 #include "env/user_values.hpp"
 #include "env/workers.hpp"
 
@@ -19,14 +20,6 @@ namespace {
 template <class T>
 void append(std::vector<T>& to, std::vector<T> more) {
     std::move(more.begin(), more.end(), std::back_inserter(to));
-}
-
-bool is_rccl(const detect::Machine& machine) {
-    if (machine.software.nccl_library)
-        return machine.software.nccl_library->find("rccl") != std::string::npos;
-    return !machine.gpus.empty() &&
-           std::all_of(machine.gpus.begin(), machine.gpus.end(),
-                       [](const detect::Gpu& gpu) { return gpu.vendor == "amd"; });
 }
 
 /// The rest of the profile: variables that no decision of their own covers.
@@ -74,10 +67,12 @@ std::vector<Finding> leave_findings(const Inputs& inputs, const std::vector<Sett
 
 }  // namespace
 
-Plan decide(const Job& job, const detect::Machine& machine,
+Plan decide(const Job& given, const detect::Machine& machine,
             const std::vector<profiles::Profile>& known_profiles,
             const profiles::ProfilerVersions& profiler_versions, const UserEnvironment& user,
             const Options& options) {
+    Job job = given;
+    if (!job.ranks_per_node) job.ranks_per_node = resolve_ranks_word(job.ranks_word, machine, user);
     Inputs inputs{job, machine, user, options, profiler_versions, nullptr, {}, false, {}, {}};
     inputs.profile = match_profile(machine, known_profiles);
     inputs.nccl = detect::nccl_version_code(machine.software.nccl_version);
@@ -85,6 +80,7 @@ Plan decide(const Job& job, const detect::Machine& machine,
     find_visible_gpus(inputs);
 
     Plan plan;
+    plan.ranks_per_node = job.ranks_per_node;
     if (inputs.profile != nullptr) plan.profile = inputs.profile->name;
 
     P2pDecision p2p = decide_p2p(inputs);
@@ -103,6 +99,7 @@ Plan decide(const Job& job, const detect::Machine& machine,
     plan.binds = placement.binds;
     plan.bind_reason = std::move(placement.reason);
     append(plan.findings, std::move(placement.findings));
+    append(plan.findings, rank_count_findings(inputs));
     plan.workers = workers.workers;
     append(plan.settings, std::move(workers.settings));
     append(plan.findings, std::move(workers.findings));

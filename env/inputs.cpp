@@ -62,6 +62,25 @@ void find_visible_gpus(Inputs& inputs) {
     }
 }
 
+bool is_rccl(const detect::Machine& machine) {
+    if (machine.software.nccl_library)
+        return machine.software.nccl_library->find("rccl") != std::string::npos;
+    return !machine.gpus.empty() &&
+           std::all_of(machine.gpus.begin(), machine.gpus.end(),
+                       [](const detect::Gpu& gpu) { return gpu.vendor == "amd"; });
+}
+
+std::string not_here_text(const Job& job) {
+    return job.why_not_here.empty() ? "workers may start on other hosts or in containers"
+                                    : job.why_not_here;
+}
+
+std::string ranks_unknown_text(const Job& job) {
+    std::string text = "the number of ranks on this host is not known";
+    if (!job.ranks_word.empty()) text += fmt::format(" from '{}'", printable(job.ranks_word));
+    return text;
+}
+
 std::vector<int> gpus_in_job(const Inputs& inputs) {
     std::vector<int> gpus = inputs.visible;
     const int ranks = inputs.job.ranks_per_node.value_or(0);
@@ -142,8 +161,7 @@ Setting settle(const Inputs& inputs, Setting wanted) {
         reason =
             fmt::format("left alone as asked (--leave); toporun's choice was {}", *wanted.value);
     else if (!inputs.job.same_host)
-        reason =
-            "workers may start on other hosts or in containers: nothing of this host is exported";
+        reason = not_here_text(inputs.job) + ": nothing of this host is exported";
     if (reason.empty()) {
         wanted.exported = true;
         return wanted;

@@ -35,6 +35,16 @@ const profiles::Profile* match_profile(const detect::Machine& machine,
 /// indices and UUIDs, up to the first word that the driver would not accept.
 void find_visible_gpus(Inputs& inputs);
 
+/// AMD's library or, where none was found, AMD's GPUs alone.
+bool is_rccl(const detect::Machine& machine);
+
+/// Why nothing can be said of the ranks' places: "workers may start on other hosts or in
+/// containers", or what the command is to blame for.
+std::string not_here_text(const Job& job);
+
+/// "the number of ranks on this host is not known", with the command's word for it.
+std::string ranks_unknown_text(const Job& job);
+
 /// GPUs of one job on this host: the first ranks of `visible` when their number is known and there
 /// are several ranks, else all. One rank may drive them all.
 std::vector<int> gpus_in_job(const Inputs& inputs);

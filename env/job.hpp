@@ -10,11 +10,16 @@ struct Job {
     std::string launcher = "plain";     ///< torchrun, openmpi, hydra, srun, plain
     std::optional<int> nodes;           ///< empty = unknown
     std::optional<int> ranks_per_node;  ///< empty = unknown
-    std::string rendezvous;             ///< address or host of the rendezvous; "" = none known
+    /// The command's word for the ranks of this host when it is no number (gpu, auto, cpu); ""
+    /// else.
+    std::string ranks_word;
+    std::string rendezvous;  ///< address or host of the rendezvous; "" = none known
     /// Every worker is certain to start on this host and in this mount namespace.
     bool same_host = false;
     /// The rank shim runs before each worker: binding and per-rank variables are possible.
     bool shim = false;
+    /// Why there is no shim, or why workers may start elsewhere, one line; "" = nobody said.
+    std::string why_not_here;
     /// The user bound the ranks on the launcher's command line: toporun does not bind.
     bool user_binds = false;
     bool gpu_job_unknown = false;  ///< a plain program: nothing says that it uses GPUs

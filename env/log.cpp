@@ -70,8 +70,7 @@ std::string log_obstacle(const Inputs& inputs) {
                    : fmt::format("{} set already: that log is read at the end", join(set, ", "));
     if (options.log_directory.empty()) return "there is no directory for it";
     if (!inputs.job.same_host)
-        return "workers may start on other hosts or in containers, where the directory may be "
-               "missing";
+        return not_here_text(inputs.job) + ": the directory may be missing there";
     if (file_pattern(inputs).size() > kMaxLogPath) return "the path of the directory is too long";
     return "";
 }

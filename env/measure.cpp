@@ -70,7 +70,7 @@ std::string measure_obstacle(const Inputs& inputs) {
         return fmt::format("the plugin's path has {} characters, NCCL takes {}",
                            options.plugin.size(), kMaxPluginPath);
     if (!inputs.job.same_host)
-        return "workers may start on other hosts or in containers, where the plugin may be missing";
+        return not_here_text(inputs.job) + ": the plugin may be missing there";
     return "";
 }
 

@@ -170,10 +170,13 @@ std::string share_out(const Inputs& inputs, PlacementDecision& decision) {
 std::string binding_obstacle(const Inputs& inputs) {
     if (!inputs.options.bind) return "switched off (--no-bind)";
     if (inputs.job.user_binds) return "the command line binds the ranks already";
-    if (!inputs.job.ranks_per_node) return "the number of ranks on this host is not known";
+    if (!inputs.job.same_host && !inputs.job.why_not_here.empty()) return inputs.job.why_not_here;
+    if (!inputs.job.ranks_per_node) return ranks_unknown_text(inputs.job);
     if (*inputs.job.ranks_per_node == 1) return "one rank: all its CPUs are its own";
-    if (!inputs.job.shim) return "the ranks of this command start without toporun in front of them";
-    if (!inputs.job.same_host) return "workers may start on other hosts or in containers";
+    if (!inputs.job.shim)
+        return inputs.job.why_not_here.empty() ? "toporun is not in front of the ranks"
+                                               : inputs.job.why_not_here;
+    if (!inputs.job.same_host) return not_here_text(inputs.job);
     return "";
 }
 

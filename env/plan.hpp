@@ -78,6 +78,7 @@ struct Plan {
     std::vector<Setting> settings;
     std::vector<Pair> pairs;
     std::vector<RankPlacement> ranks;
+    std::optional<int> ranks_per_node;    ///< on this host; empty = unknown
     std::vector<std::string> interfaces;  ///< NCCL's own pick; the bootstrap takes the first
     Workers workers;
     std::vector<Finding> findings;

@@ -24,6 +24,9 @@ std::string cut(std::string text, std::size_t width) {
     if (text.size() <= width) return text;
     std::size_t end = width - 3;
     while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+    // Between two words, unless the last one is very long.
+    if (const std::size_t blank = text.rfind(' ', end); blank != std::string::npos)
+        if (blank > width / 2) end = blank;
     return text.substr(0, end) + "...";
 }
 
@@ -102,22 +105,27 @@ std::string threads_text(const Plan& plan) {
     return own.empty() ? "OMP_NUM_THREADS left alone" : own;
 }
 
-std::string loaders_text(const Job& job, const Plan& plan) {
+std::string loaders_text(const Plan& plan) {
     const Setting* setting = find(plan, "TOPORUN_NUM_WORKERS");
     if (setting != nullptr && setting->origin == Origin::user) return assignment(setting);
-    if (!job.ranks_per_node || !plan.workers.loader_workers) return "no advice on loader workers";
+    if (!plan.ranks_per_node || !plan.workers.loader_workers) return "no advice on loader workers";
     const int most = *plan.workers.loader_workers;
     return most == 0 ? "no core to spare for loader workers"
                      : fmt::format("up to {} loader worker{} per rank", most, most == 1 ? "" : "s");
 }
 
-constexpr const char* kSharesUnknown =
-    "CPU binding, threads and loader workers: left as they are, how many ranks will run is not "
-    "known";
+std::string shares_unknown_text(const Job& job) {
+    std::string reason = "how many ranks will run is not known";
+    if (!job.same_host && !job.why_not_here.empty())
+        reason = job.why_not_here;
+    else if (!job.ranks_word.empty())
+        reason = fmt::format("how many ranks '{}' means here is not known", job.ranks_word);
+    return "CPU binding, threads and loader workers: left as they are, " + printable(reason);
+}
 
 /// Nothing can be divided and nothing of it is the user's: one line says that better than three.
-bool shares_unknown(const Job& job, const Plan& plan) {
-    if (job.ranks_per_node || plan.binds) return false;
+bool shares_unknown(const Plan& plan) {
+    if (plan.ranks_per_node || plan.binds) return false;
     return assignment(find(plan, "OMP_NUM_THREADS")).empty() &&
            assignment(find(plan, "TOPORUN_NUM_WORKERS")).empty();
 }
@@ -138,11 +146,20 @@ void add_stage(std::vector<std::string>& lines, std::string_view name, bool on,
 std::vector<std::string> plan_lines(const Job& job, const detect::Machine& machine,
                                     const Plan& plan) {
     std::string first = fmt::format("{}; {}", p2p_text(machine, plan), interface_text(plan));
-    if (shares_unknown(job, plan)) return {cut(std::move(first), kWidth), kSharesUnknown};
-    const std::string binding = binding_text(machine, plan);
-    if (!binding.empty()) first += "; " + printable(binding);
-    return {cut(std::move(first), kWidth),
-            cut(fmt::format("{}, {}", threads_text(plan), loaders_text(job, plan)), kWidth)};
+    if (shares_unknown(plan))
+        return {cut(std::move(first), kWidth), cut(shares_unknown_text(job), kWidth)};
+    std::vector<std::string> lines = {
+        std::move(first), fmt::format("{}, {}", threads_text(plan), loaders_text(plan))};
+    const std::string binding = printable(binding_text(machine, plan));
+    const auto room = std::find_if(lines.begin(), lines.end(), [&](const std::string& line) {
+        return line.size() + 2 + binding.size() <= kWidth;
+    });
+    if (room != lines.end() && !binding.empty())
+        *room += "; " + binding;
+    else if (!binding.empty())
+        lines.insert(lines.begin() + 1, binding);
+    for (std::string& line : lines) line = cut(std::move(line), kWidth);
+    return lines;
 }
 
 std::vector<std::string> explain_lines(const Plan& plan) {

@@ -9,8 +9,8 @@
 /// whatever the machine's names hold.
 namespace toporun::env {
 
-/// Two lines for the start of a run: P2P, interface and binding; threads and loader workers. Each
-/// is shorter than 160 columns.
+/// Lines for the start of a run: P2P and interface; threads and loader workers; the binding behind
+/// one of them or, with a long reason, between them. Each is shorter than 160 columns.
 std::vector<std::string> plan_lines(const Job& job, const detect::Machine& machine,
                                     const Plan& plan);
 

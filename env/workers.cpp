@@ -79,7 +79,7 @@ std::string threads_default(const Inputs& inputs) {
 /// Why the thread count is not toporun's to set; "" when it is.
 std::string threads_obstacle(const Inputs& inputs, const Share& share) {
     if (share.cores == 0) return "the CPUs that this job may use are not known";
-    if (!inputs.job.ranks_per_node) return "the number of ranks on this host is not known";
+    if (!inputs.job.ranks_per_node) return ranks_unknown_text(inputs.job);
     if (inputs.job.launcher == "plain" && *inputs.job.ranks_per_node == 1 &&
         (inputs.job.gpu_job_unknown || !share.gpu))
         return "a single process has the machine for itself";
@@ -105,8 +105,9 @@ Setting workers_setting(const Inputs& inputs, const Share& share, int loaders) {
     const std::string nccl_default = "no framework reads it: one line of the program does";
     if (share.cores == 0 || !inputs.job.ranks_per_node)
         return left_alone(kWorkers,
-                          share.cores == 0 ? "the CPUs that this job may use are not known"
-                                           : "the number of ranks on this host is not known",
+                          share.cores == 0
+                              ? std::string("the CPUs that this job may use are not known")
+                              : ranks_unknown_text(inputs.job),
                           share.evidence, nccl_default);
     return detected(kWorkers, std::to_string(loaders),
                     "an upper bound: each loader worker a core, one core for the rank itself",
@@ -119,8 +120,8 @@ void user_findings(const Inputs& inputs, const Share& share, std::vector<Finding
     const long long wanted = threads ? static_cast<long long>(*threads) * share.ranks : 0;
     if (share.cores > 0 && inputs.job.ranks_per_node && threads && *threads > share.usable())
         findings.push_back({"omp-more-than-share", Severity::slow,
-                            fmt::format("{}={} is more than the {} cores of a rank", kThreads,
-                                        *threads, share.usable()),
+                            fmt::format("{}={} is more than the {} core{} of a rank", kThreads,
+                                        *threads, share.usable(), share.usable() == 1 ? "" : "s"),
                             share.evidence, fmt::format("{} threads compete for the cores", wanted),
                             fmt::format("unset it, or {}={}", kThreads, threads_of(share, 0)), ""});
     for (const char* name : {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"}) {

@@ -65,8 +65,9 @@ std::string bind_text(const std::string& code) {
 void add_run(const RunFacts& facts, Text& text) {
     text.heading("Run");
     text.line("command: " + shell_line(masked_command(facts.command)));
-    text.line(fmt::format("launcher: {}, nodes: {}, ranks per node: {}", facts.job.launcher,
-                          number(facts.job.nodes), number(facts.job.ranks_per_node)));
+    text.line(fmt::format(
+        "launcher: {}, nodes: {}, ranks per node: {}", facts.job.launcher, number(facts.job.nodes),
+        number(facts.job.ranks_per_node ? facts.job.ranks_per_node : facts.plan.ranks_per_node)));
     text.line(start_text(facts));
     if (!facts.start_utc.empty()) text.line("started: " + facts.start_utc);
     text.line(end_text(facts));

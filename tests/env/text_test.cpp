@@ -65,7 +65,46 @@ TEST_CASE("the lines at the start say what was chosen and what was left") {
     connect(mixed, 0, 1, PathType::NVL, 4);
     env::Job plain;
     plain.same_host = true;
+    env::Job word = job(1);
+    word.ranks_per_node.reset();
+    word.ranks_word = "gpu";
+    env::Job odd_word = word;
+    odd_word.ranks_word = "x\x1b[2Jpu";
+    env::Job missing = plain;
+    missing.same_host = false;
+    missing.why_not_here = "'./train' is not an executable file here";
+    env::Job wordy = job(8);
+    wordy.shim = false;
+    wordy.why_not_here = "a reason of many words that does not fit behind what stands on the line";
     const std::vector<Row> rows = {
+        {"a word for the ranks",
+         hgx_h100(),
+         word,
+         {},
+         "P2P: every pair NVL, NCCL_P2P_LEVEL=NVL; interface: left to NCCL (eth0); 8 ranks bound "
+         "by NUMA, 14 cores each",
+         "OMP_NUM_THREADS=8, up to 13 loader workers per rank"},
+        {"a word that says nothing",
+         Machine{},
+         odd_word,
+         {},
+         "P2P: nothing to choose; interface: left to NCCL",
+         "CPU binding, threads and loader workers: left as they are, how many ranks "
+         "'x\\x1b[2Jpu' means here is not known"},
+        {"a program that is missing",
+         Machine{},
+         missing,
+         {},
+         "P2P: nothing to choose; interface: left to NCCL",
+         "CPU binding, threads and loader workers: left as they are, './train' is not an "
+         "executable file here"},
+        {"a reason that does not fit on the first line",
+         hgx_h100(),
+         wordy,
+         {},
+         "P2P: every pair NVL, NCCL_P2P_LEVEL=NVL; interface: left to NCCL (eth0)",
+         "OMP_NUM_THREADS=8, up to 13 loader workers per rank; ranks not bound to CPUs: a reason "
+         "of many words that does not fit behind what stands on the line"},
         {"hgx",
          hgx_h100(),
          job(8),
@@ -116,6 +155,21 @@ TEST_CASE("the lines at the start say what was chosen and what was left") {
         CHECK(lines[0] == row.first);
         CHECK(lines[1] == row.second);
     }
+}
+
+TEST_CASE("a reason that fits on no line has its own, cut between two words") {
+    env::Job wordy = job(8);
+    wordy.shim = false;
+    for (int i = 0; i < 40; ++i) wordy.why_not_here += "words ";
+    const auto lines = env::plan_lines(wordy, hgx_h100(), plan(hgx_h100(), wordy));
+    REQUIRE(lines.size() == 3);
+    CHECK(lines[1].starts_with("ranks not bound to CPUs: words words"));
+    CHECK(lines[1].ends_with(" words..."));
+    CHECK(lines[2] == "OMP_NUM_THREADS=8, up to 13 loader workers per rank");
+    wordy.why_not_here = std::string(300, 'w');
+    const auto whole = env::plan_lines(wordy, hgx_h100(), plan(hgx_h100(), wordy));
+    REQUIRE(whole.size() == 3);
+    CHECK(whole[1].size() == 150);
 }
 
 TEST_CASE("lines stay narrow and printable whatever the names and values hold") {

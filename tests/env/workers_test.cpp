@@ -60,6 +60,18 @@ TEST_CASE("announced loader workers are taken off the threads of a GPU rank") {
                        "OMP_NUM_THREADS"));
 }
 
+TEST_CASE("threads beyond the share of a rank are counted in words that agree") {
+    const auto what = [](int cores, const char* threads) {
+        for (const env::Finding& finding :
+             plan(host(1, cores), job(2), user({{"OMP_NUM_THREADS", threads}})).findings)
+            if (finding.id == "omp-more-than-share") return finding.what;
+        return std::string();
+    };
+    CHECK(what(2, "4") == "OMP_NUM_THREADS=4 is more than the 1 core of a rank");
+    CHECK(what(4, "4") == "OMP_NUM_THREADS=4 is more than the 2 cores of a rank");
+    CHECK(what(8, "4").empty());
+}
+
 TEST_CASE("an unknown number of ranks leaves the threads alone") {
     env::Job unknown;
     unknown.same_host = true;

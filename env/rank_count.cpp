@@ -1,0 +1,65 @@
+#include "env/rank_count.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace toporun::env {
+namespace {
+
+/// An instance is a device of its own to CUDA: the GPUs are not what is counted.
+bool has_instances(const Inputs& inputs) {
+    return inputs.visible_note.find("MIG-") != std::string::npos ||
+           std::any_of(inputs.visible.begin(), inputs.visible.end(), [&](int gpu) {
+               return inputs.machine.gpus[static_cast<std::size_t>(gpu)].mig.value_or(false);
+           });
+}
+
+/// os.cpu_count(): the CPUs that are online, whatever the cpuset and the quota allow.
+std::optional<int> python_cpus(const detect::Machine& machine, const UserEnvironment& user) {
+    if (user.variable("PYTHON_CPU_COUNT") || machine.cpu.numa_nodes.empty()) return std::nullopt;
+    detect::CpuSet all = machine.cpu.allowed;
+    for (const detect::NumaNode& node : machine.cpu.numa_nodes) all = all | node.cpus;
+    for (const detect::Core& core : machine.cpu.cores) all = all | core.pus;
+    if (all.empty()) return std::nullopt;
+    return all.count();
+}
+
+}  // namespace
+
+std::optional<int> resolve_ranks_word(const std::string& word, const detect::Machine& machine,
+                                      const UserEnvironment& user) {
+    if (word == "cpu") return python_cpus(machine, user);
+    if (word != "gpu" && word != "auto") return std::nullopt;
+    const Job job;
+    const Options options;
+    const profiles::ProfilerVersions versions;
+    Inputs inputs{job, machine, user, options, versions, nullptr, {}, is_rccl(machine), {}, {}};
+    find_visible_gpus(inputs);
+    if (has_instances(inputs)) return std::nullopt;
+    if (!inputs.visible.empty()) return static_cast<int>(inputs.visible.size());
+    return word == "auto" ? python_cpus(machine, user) : std::nullopt;
+}
+
+std::vector<Finding> rank_count_findings(const Inputs& inputs) {
+    const std::size_t gpus = inputs.visible.size();
+    const int ranks = inputs.job.ranks_per_node.value_or(0);
+    // No visible GPU at all is a job for CPUs, and 1 lets NCCL put several ranks on a GPU.
+    if (ranks < 1 || gpus == 0 || static_cast<std::size_t>(ranks) <= gpus || has_instances(inputs))
+        return {};
+    if (nccl_integer(user_value(inputs, "NCCL_MULTI_RANK_GPU_ENABLE").value_or("0")) != 0)
+        return {};
+    const bool some = !inputs.visible_note.empty();
+    return {{"ranks-exceed-gpus", Severity::broken,
+             fmt::format("{} ranks share {} {}GPU{}", ranks, gpus, some ? "visible " : "",
+                         gpus == 1 ? "" : "s"),
+             some ? fmt::format("{}, of {} GPU{}", inputs.visible_note, inputs.machine.gpus.size(),
+                                inputs.machine.gpus.size() == 1 ? "" : "s")
+                  : std::string("the GPUs of this machine"),
+             "NCCL refuses two ranks on one GPU (Duplicate GPU detected)",
+             fmt::format("at most {} rank{} on this host{}", gpus, gpus == 1 ? "" : "s",
+                         some ? ", or more visible GPUs" : ""),
+             ""}};
+}
+
+}  // namespace toporun::env
