@@ -368,8 +368,7 @@ Command recognise_hydra(Command command, const Host& host) {
     command.job = read_counts(std::move(command.job), contexts, places);
     if (places.hosts.empty()) command.job.nodes.reset();  // a resource manager may name some
     command = add_programs(std::move(command), contexts, host);
-    return export_only(std::move(command),
-                       "under Hydra's mpiexec toporun does not start in front of the ranks");
+    return export_only(std::move(command), "Hydra's mpiexec may start the ranks on other hosts");
 }
 
 }  // namespace toporun::launcher

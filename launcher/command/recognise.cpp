@@ -168,6 +168,7 @@ Command export_only(Command command, const std::string& reason) {
     command.rewrite = Rewrite::export_only;
     command.job.shim = false;
     command.export_only_reason = reason;
+    command.job.why_not_here = reason;
     return command;
 }
 

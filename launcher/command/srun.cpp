@@ -270,8 +270,10 @@ Command recognise_srun(Command command, const Environment& environment, const Ho
         if (last_given(scan, Meaning::container) == nullptr)
             command.program = innermost_program(command.argv, scan.program, host);
     }
+    const bool here = command.job.same_host;
     return export_only(std::move(command),
-                       "srun starts the ranks itself, toporun is not in front of them");
+                       here ? "srun starts the ranks itself, toporun is not in front of them"
+                            : "srun may start the ranks on other hosts or in containers");
 }
 
 }  // namespace toporun::launcher

@@ -96,7 +96,7 @@ Command read_counts(Command command, const Scan& scan, const Environment& enviro
         value_of(scan, environment, Meaning::ranks_per_node, "NPROC_PER_NODE").value_or("1");
     command.job.nodes = standalone ? std::optional<int>(1) : node_count(nodes);
     command.job.ranks_per_node = positive_count(ranks);
-    if (!command.job.ranks_per_node) command.ranks_word = ranks;
+    if (!command.job.ranks_per_node) command.job.ranks_word = command.ranks_word = ranks;
     if (standalone) return command;
     std::string endpoint =
         value_of(scan, environment, Meaning::rendezvous, "RDZV_ENDPOINT").value_or("");

@@ -94,6 +94,8 @@ TEST_CASE("the rendezvous is the host of the endpoint or the master address") {
 
 TEST_CASE("the word for the ranks per node is kept when it is no number") {
     CHECK(read("torchrun --nproc-per-node=gpu t.py").ranks_word == "gpu");
+    CHECK(read("torchrun --nproc-per-node=gpu t.py").job.ranks_word == "gpu");
+    CHECK(read("torchrun --nproc-per-node=8 t.py").job.ranks_word.empty());
     CHECK(read("torchrun t.py", {{"PET_NPROC_PER_NODE", "auto"}}).ranks_word == "auto");
     CHECK(read("torchrun --nproc-per-node=8 t.py").ranks_word.empty());
 }

@@ -43,6 +43,7 @@ inline void check(const Row& row, const std::string& launcher, const FakeHost& h
     CHECK(command.job.user_binds == row.binds);
     CHECK(command.job.shim == (row.rewrite != kNo));
     CHECK(command.export_only_reason.empty() == (row.rewrite != kNo));
+    CHECK(command.job.why_not_here == command.export_only_reason);
     CHECK(command.export_only_reason.find('\n') == std::string::npos);
 }
 
