@@ -51,14 +51,14 @@ std::vector<Finding> rank_count_findings(const Inputs& inputs) {
         return {};
     const bool some = !inputs.visible_note.empty();
     return {{"ranks-exceed-gpus", Severity::broken,
-             fmt::format("{} ranks share {} {}GPU{}", ranks, gpus, some ? "visible " : "",
-                         gpus == 1 ? "" : "s"),
+             fmt::format("{} ranks share {} {}GPU{}, NCCL refuses two on one", ranks, gpus,
+                         some ? "visible " : "", gpus == 1 ? "" : "s"),
              some ? fmt::format("{}, of {} GPU{}", inputs.visible_note, inputs.machine.gpus.size(),
                                 inputs.machine.gpus.size() == 1 ? "" : "s")
                   : std::string("the GPUs of this machine"),
-             "NCCL refuses two ranks on one GPU (Duplicate GPU detected)",
-             fmt::format("at most {} rank{} on this host{}", gpus, gpus == 1 ? "" : "s",
-                         some ? ", or more visible GPUs" : ""),
+             "the job stops as it starts (Duplicate GPU detected)",
+             fmt::format("start at most {} rank{} on this host{}", gpus, gpus == 1 ? "" : "s",
+                         some ? ", or make more GPUs visible" : ""),
              ""}};
 }
 

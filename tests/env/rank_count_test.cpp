@@ -104,12 +104,12 @@ TEST_CASE("more ranks than GPUs is a fault, with the numbers") {
          9,
          {},
          "9 ranks share 8 GPUs",
-         "at most 8 ranks on this host"},
-        {"one GPU", one_gpu, 2, {}, "2 ranks share 1 GPU", "at most 1 rank on this host"},
+         "start at most 8 ranks on this host"},
+        {"one GPU", one_gpu, 2, {}, "2 ranks share 1 GPU", "start at most 1 rank on this host"},
         {"more than are visible", hgx_h100(), 8, visible("0,1"), "8 ranks share 2 visible GPUs",
-         "at most 2 ranks on this host, or more visible GPUs"},
+         "start at most 2 ranks on this host, or make more GPUs visible"},
         {"one visible", hgx_h100(), 2, visible("3"), "2 ranks share 1 visible GPU",
-         "at most 1 rank on this host, or more visible GPUs"},
+         "start at most 1 rank on this host, or make more GPUs visible"},
         {"one visible, one rank", hgx_h100(), 1, visible("3"), "", ""},
         {"a job for CPUs", hgx_h100(), 64, visible(""), "", ""},
         {"no GPU", host(1, 4), 16, {}, "", ""},
@@ -117,7 +117,7 @@ TEST_CASE("more ranks than GPUs is a fault, with the numbers") {
         {"MIG mode", mig, 7, {}, "", ""},
         {"allowed by the user", one_gpu, 2, user({{"NCCL_MULTI_RANK_GPU_ENABLE", "1"}}), "", ""},
         {"not allowed", one_gpu, 2, user({{"NCCL_MULTI_RANK_GPU_ENABLE", "0"}}),
-         "2 ranks share 1 GPU", "at most 1 rank on this host"},
+         "2 ranks share 1 GPU", "start at most 1 rank on this host"},
     };
     for (const Row& row : rows) {
         CAPTURE(row.name);
@@ -125,7 +125,7 @@ TEST_CASE("more ranks than GPUs is a fault, with the numbers") {
         REQUIRE(found.has_value() == !row.what.empty());
         if (!found) continue;
         CHECK(found->severity == env::Severity::broken);
-        CHECK(found->what == row.what);
+        CHECK(found->what == row.what + ", NCCL refuses two on one");
         CHECK(found->fix == row.fix);
         CHECK(found->effect.find("Duplicate GPU detected") != std::string::npos);
     }
