@@ -173,7 +173,9 @@ Command export_only(Command command, const std::string& reason) {
 }
 
 Command without_shim(Command command, const std::string& reason) {
-    return export_only(std::move(command), reason);
+    command = export_only(std::move(command), reason);
+    command.job.why_not_here.clear();  // the caller warns of it: one line is enough
+    return command;
 }
 
 std::string variable(const Environment& environment, const std::string& name) {

@@ -200,4 +200,5 @@ TEST_CASE("a shim can be withdrawn from a command") {
     CHECK(command.rewrite == kNo);
     CHECK_FALSE(command.job.shim);
     CHECK(command.export_only_reason == "no shim here");
+    CHECK(command.job.why_not_here.empty());
 }
