@@ -50,13 +50,17 @@ std::vector<Finding> rank_count_findings(const Inputs& inputs) {
     if (nccl_integer(user_value(inputs, "NCCL_MULTI_RANK_GPU_ENABLE").value_or("0")) != 0)
         return {};
     const bool some = !inputs.visible_note.empty();
-    return {{"ranks-exceed-gpus", Severity::broken,
+    // An MPI job of many ranks may be one for CPUs; torchrun's is most likely not.
+    const bool for_gpus = inputs.job.launcher == "torchrun";
+    return {{"ranks-exceed-gpus", for_gpus ? Severity::broken : Severity::note,
              fmt::format("{} ranks share {} {}GPU{}, NCCL refuses two on one", ranks, gpus,
                          some ? "visible " : "", gpus == 1 ? "" : "s"),
              some ? fmt::format("{}, of {} GPU{}", inputs.visible_note, inputs.machine.gpus.size(),
                                 inputs.machine.gpus.size() == 1 ? "" : "s")
                   : std::string("the GPUs of this machine"),
-             "the job stops as it starts (Duplicate GPU detected)",
+             for_gpus
+                 ? "the job stops as it starts (Duplicate GPU detected)"
+                 : "if the ranks use GPUs, the job stops as it starts (Duplicate GPU detected)",
              fmt::format("start at most {} rank{} on this host{}", gpus, gpus == 1 ? "" : "s",
                          some ? ", or make more GPUs visible" : ""),
              ""}};

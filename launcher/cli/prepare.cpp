@@ -101,10 +101,10 @@ Prepared prepare(const Arguments& arguments, const Environment& environment, con
             profiles::builtin_profiler_versions(), read_user_environment(environment), options);
     });
     if (!decided) return prepared;
-    NodeFiles node_files{prepared.private_directory,
-                         {},
-                         profiler::ring_slots(prepared.command.job.ranks_per_node,
-                                              memory_bytes(prepared.machine.limits))};
+    NodeFiles node_files{
+        prepared.private_directory,
+        {},
+        profiler::ring_slots(prepared.plan.ranks_per_node, memory_bytes(prepared.machine.limits))};
     if (!prepared.private_directory.empty() && prepared.command.rewrite != Rewrite::export_only) {
         if (files == Files::name_only)
             node_files.shim_plan = prepared.private_directory + "/" + kShimPlanFile;

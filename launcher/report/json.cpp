@@ -404,7 +404,7 @@ std::string dry_run_json(const Command& command, const Launch& launch, const env
                    {"prefixes", command.prefixes},
                    {"program", program_words(command)},
                    {"nodes", or_null(command.job.nodes)},
-                   {"ranks_per_node", or_null(command.job.ranks_per_node)},
+                   {"ranks_per_node", or_null(plan.ranks_per_node)},
                    {"command", masked_command(launch.argv)},
                    {"exported", exported},
                    {"filled_in", masked_command(filled_in_words(command.argv, launch.argv))},

@@ -129,6 +129,10 @@ TEST_CASE("more ranks than GPUs is a fault, with the numbers") {
         CHECK(found->fix == row.fix);
         CHECK(found->effect.find("Duplicate GPU detected") != std::string::npos);
     }
+    env::Job mpi = job(64);
+    mpi.launcher = "openmpi";  // perhaps a program without GPUs
+    REQUIRE(too_many(plan(hgx_h100(), mpi)));
+    CHECK(too_many(plan(hgx_h100(), mpi))->severity == env::Severity::note);
     const auto found = too_many(plan(hgx_h100(), job(8), visible("0,1")));
     REQUIRE(found);
     CHECK(found->evidence == "CUDA_VISIBLE_DEVICES=0,1, of 8 GPUs");
