@@ -2,13 +2,13 @@
 
 #include <utility>
 
-#include "detect/cpu.hpp"
 #include "detect/files.hpp"
-#include "detect/gpus.hpp"
-#include "detect/limits.hpp"
-#include "detect/nccl_library.hpp"
-#include "detect/network.hpp"
-#include "detect/platform.hpp"
+#include "detect/gpu/gpus.hpp"
+#include "detect/network/network.hpp"
+#include "detect/processor/cpu.hpp"
+#include "detect/processor/limits.hpp"
+#include "detect/software/nccl_library.hpp"
+#include "detect/software/platform.hpp"
 
 namespace toporun::detect {
 

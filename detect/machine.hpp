@@ -11,7 +11,7 @@
 
 /// What a machine is. Plain facts: nothing here decides. A fact that could not be learnt is empty,
 /// and a line in Machine::notes says why. JSON and TOML keys are the member names
-/// (docs/machine.md).
+/// (docs/machine.md). A capture fills the part that it knows.
 namespace toporun::detect {
 
 /// NCCL's path types, nearest first. The order is the order of distance in NCCL 2.27.5 and later.
@@ -19,6 +19,17 @@ enum class PathType { LOC, NVL, NVB, C2C, PIX, PXB, P2C, PXN, PHB, SYS, NET, DIS
 
 std::string_view path_name(PathType path);
 std::optional<PathType> parse_path_name(std::string_view name);  ///< exact upper-case name
+
+/// One NVLink or xGMI link of a GPU, as its own end sees it.
+struct GpuLink {
+    int link = 0;                              ///< the driver's number
+    std::optional<bool> active;                ///< empty = it exists, its state is unknown
+    std::optional<int> version;                ///< NVLink generation, 1 to 5
+    std::optional<PciAddress> peer;            ///< empty = hidden, as in VMs
+    std::string peer_kind;                     ///< "gpu", "switch", "cpu", "" unknown
+    std::optional<double> speed_gbytes_per_s;  ///< one direction, as the driver states it
+    friend bool operator==(const GpuLink&, const GpuLink&) = default;
+};
 
 struct Gpu {
     int index = 0;       ///< NVML order, which is PCI order
@@ -29,10 +40,23 @@ struct Gpu {
     std::optional<int> numa_node;     ///< OS index
     CpuSet cpus;                      ///< PUs near the GPU; empty = unknown
     std::optional<std::uint64_t> memory_bytes;
-    std::optional<int> pcie_generation;     ///< possible, not the present power state's
-    std::optional<int> pcie_width;          ///< likewise, lanes
-    std::optional<bool> mig;                ///< MIG mode is on
-    std::optional<int> compute_capability;  ///< major*10 + minor: 90 for H100
+    std::optional<int> pcie_generation;              ///< possible, not the present power state's
+    std::optional<int> pcie_width;                   ///< likewise, lanes
+    std::optional<bool> mig;                         ///< MIG mode is on
+    std::optional<int> compute_capability;           ///< major*10 + minor: 90 for H100
+    std::string architecture;                        ///< "Hopper", "gfx942"; "" unknown
+    std::optional<std::uint64_t> memory_used_bytes;  ///< at the moment of the look, by anybody
+    std::optional<int> pcie_generation_now;  ///< in the present power state: an idle GPU lowers it
+    std::optional<int> pcie_width_now;       ///< lanes in use: fewer than possible is a fault
+    std::optional<bool> persistence;         ///< persistence mode is on
+    std::optional<bool> ecc;
+    std::optional<bool> row_remap_failed;       ///< the memory could not be repaired
+    std::optional<bool> row_remap_pending;      ///< repaired at the next reset
+    std::vector<std::string> throttle_reasons;  ///< clocks held down by: "thermal", "power-brake"
+    std::vector<GpuLink> links;                 ///< by number; empty = unknown or none
+    std::string fabric_state;   ///< "not supported", "not started", "in progress", "completed", ""
+    std::string fabric_status;  ///< of "completed": "success", or the driver's error; "" unknown
+    std::optional<double> c2c_gbytes_per_s;  ///< NVLink-C2C to the CPU, one direction, all links
     friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
@@ -61,6 +85,22 @@ enum class NicKind {
 std::string_view nic_kind_name(NicKind kind);
 std::optional<NicKind> parse_nic_kind(std::string_view name);
 
+/// An entry of an RDMA port's GID table.
+struct Gid {
+    int index = 0;
+    std::string address;    ///< in IPv6 form: "fe80::1", "::ffff:10.0.0.1"
+    std::string type;       ///< "IB", "RoCE v1", "RoCE v2", "" unknown
+    std::string interface;  ///< the network device it belongs to, "" unknown
+    friend bool operator==(const Gid&, const Gid&) = default;
+};
+
+/// A counter of a port that is not zero.
+struct PortCounter {
+    std::string name;  ///< "link_downed", "symbol_error": as in sysfs
+    std::uint64_t value = 0;
+    friend bool operator==(const PortCounter&, const PortCounter&) = default;
+};
+
 /// A network interface, an RDMA device, or both in one when they are the same port.
 struct Nic {
     std::string name;  ///< interface name, or RDMA device when it has none
@@ -73,8 +113,19 @@ struct Nic {
     std::optional<int> numa_node;
     std::optional<std::string> rdma_device;  ///< "mlx5_0"
     std::optional<int> port;
-    int os_index = 0;            ///< kernel order, which is NCCL's order of search
-    bool default_route = false;  ///< carries the default route (IPv4, else IPv6)
+    int os_index = 0;                    ///< kernel order, which is NCCL's order of search
+    bool default_route = false;          ///< carries the default route (IPv4, else IPv6)
+    std::string master;                  ///< the bond or bridge it is a member of
+    std::string parent;                  ///< of a VLAN or tunnel: the interface below it
+    bool virtual_function = false;       ///< an SR-IOV VF, whatever the kind says
+    std::string driver;                  ///< kernel module: "mlx5_core", "ena"
+    std::string guid;                    ///< of the RDMA device: "b8ce:f603:00d3:1ed8"
+    std::vector<Gid> gids;               ///< entries in use
+    std::vector<PortCounter> errors;     ///< error counters since boot that are not zero
+    std::optional<int> pcie_generation;  ///< possible
+    std::optional<int> pcie_width;
+    std::optional<int> pcie_generation_now;
+    std::optional<int> pcie_width_now;
     friend bool operator==(const Nic&, const Nic&) = default;
 };
 
@@ -98,6 +149,9 @@ struct Cpu {
     std::string model;
     std::optional<int> packages;
     std::vector<NumaNode> numa_nodes;
+    /// Distances by the firmware (ACPI SLIT), 10 = local, rows and columns in the order of
+    /// numa_nodes, not always symmetric. Empty = unknown.
+    std::vector<std::vector<int>> numa_distances;
     std::vector<Core> cores;
     CpuSet allowed;             ///< cpuset and affinity mask, whichever is smaller
     std::optional<int> family;  ///< x86 family and model numbers
@@ -111,6 +165,7 @@ struct Limits {
     std::optional<std::uint64_t> shm_free_bytes;
     std::optional<std::uint64_t> memlock_bytes;  ///< kUnlimited when there is none
     std::optional<std::uint64_t> nofile;
+    std::optional<std::uint64_t> nproc;               ///< processes and threads of the user
     std::optional<double> cpu_quota;                  ///< CPUs; empty = none
     std::optional<std::uint64_t> memory_bytes;        ///< of the machine
     std::optional<std::uint64_t> memory_limit_bytes;  ///< of the cgroup; empty = none
@@ -126,14 +181,43 @@ struct Software {
     std::vector<std::string> nccl_plugins;    ///< "libnccl-net.so" ... found on the library path
     std::optional<bool> iommu_translating;    ///< DMA remapping on and not pass-through
     std::optional<bool> acs_redirect;         ///< on a bridge above a GPU; empty = not readable
+    std::string iommu_mode;                   ///< "off", "pass-through", "translating", "" unknown
+    std::optional<bool> driver_open;          ///< NVIDIA's open kernel modules
+    /// Loaded modules that matter to NCCL ("nvidia_peermem", "gdrdrv", "efa"); nothing = unknown.
+    std::optional<std::vector<std::string>> modules;
+    /// Peer-memory clients registered with the RDMA core ("nv_mem", "nvidia-peermem"); nothing =
+    /// unknown.
+    std::optional<std::vector<std::string>> peer_memory_clients;
+    std::optional<bool> numa_balancing;  ///< kernel.numa_balancing is on
+    std::optional<int> imex_channels;    ///< of /dev/nvidia-caps-imex-channels; nothing = unknown
+    std::optional<bool> fabric_manager;  ///< a fabric manager runs on this host
+    std::optional<int> verbs_devices;    ///< /dev/infiniband/uverbs* that can be seen here
+    std::string container_kind;  ///< "docker", "kubernetes", "apptainer", "" none or unknown
+    std::string hypervisor;      ///< "kvm", "xen", "microsoft", "" none or unknown
+    std::string scheduler;       ///< "slurm", "kubernetes", "pbs", "lsf", ""
+    std::vector<std::string> conf_files;      ///< nccl.conf files that NCCL would read
+    std::vector<std::string> topology_files;  ///< topology XML that NCCL would read or images ship
     friend bool operator==(const Software&, const Software&) = default;
 };
 
+/// The kernel's answer to "how would you reach this address?" (rtnetlink).
+struct Route {
+    std::string destination;  ///< an address: "10.0.0.1"
+    std::string interface;
+    std::string source;  ///< the address that the peer would see
+    friend bool operator==(const Route&, const Route&) = default;
+};
+
 struct Machine {
+    bool gpus_known = true;  ///< false: a capture that says nothing of GPUs; `gpus` is then empty
+    bool nics_known = true;  ///< likewise
     std::vector<Gpu> gpus;
     /// GPU x GPU, symmetric, LOC on the diagonal, indexed by position in `gpus`.
     std::vector<std::vector<PathType>> gpu_paths;
-    std::vector<std::vector<int>> gpu_links;           ///< NVLinks of the pair, 0 without
+    std::vector<std::vector<int>> gpu_links;  ///< NVLinks of the pair, 0 without
+    /// Bandwidth of the path in GB/s, one direction, by NCCL's constants (estimated); nothing =
+    /// unknown. Same shape as gpu_paths, or empty.
+    std::vector<std::vector<std::optional<double>>> gpu_path_gbytes_per_s;
     std::vector<std::vector<PeerAccess>> peer_access;  ///< GPU x GPU
     /// GPU x GPU, symmetric, off on the diagonal; empty = no bridge could be read.
     std::vector<std::vector<AcsRedirect>> gpu_acs_redirect;
@@ -142,6 +226,7 @@ struct Machine {
     std::vector<std::vector<std::optional<PathType>>> gpu_nic_paths;  ///< GPU x NIC
     Cpu cpu;
     Limits limits;
+    std::vector<Route> routes;  ///< to the addresses that were asked for
     Software software;
     std::string hostname;
     std::string vendor;   ///< DMI sys_vendor

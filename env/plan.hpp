@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "detect/machine.hpp"
-#include "detect/nccl_conf.hpp"
+#include "detect/software/nccl_conf.hpp"
 #include "env/job.hpp"
 #include "profiles/profile.hpp"
 

@@ -13,7 +13,7 @@
 #include "base/text.hpp"
 #include "detect/detect.hpp"
 #include "detect/machine_toml.hpp"
-#include "detect/nccl_conf.hpp"
+#include "detect/software/nccl_conf.hpp"
 
 namespace toporun::launcher {
 namespace {

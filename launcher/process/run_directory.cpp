@@ -14,7 +14,7 @@
 #include <optional>
 
 #include "base/text.hpp"
-#include "detect/account.hpp"
+#include "detect/software/account.hpp"
 
 namespace toporun::launcher {
 namespace {

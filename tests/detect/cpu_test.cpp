@@ -1,12 +1,12 @@
-#include "detect/cpu.hpp"
+#include "detect/processor/cpu.hpp"
 
 #include <unistd.h>
 
 #include <cstdlib>
 #include <thread>
 
-#include "detect/limits.hpp"
-#include "detect/platform.hpp"
+#include "detect/processor/limits.hpp"
+#include "detect/software/platform.hpp"
 #include "tree.hpp"
 
 namespace toporun::tests {

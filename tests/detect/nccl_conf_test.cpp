@@ -1,4 +1,4 @@
-#include "detect/nccl_conf.hpp"
+#include "detect/software/nccl_conf.hpp"
 
 #include <unistd.h>
 

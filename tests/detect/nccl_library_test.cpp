@@ -1,10 +1,10 @@
-#include "detect/nccl_library.hpp"
+#include "detect/software/nccl_library.hpp"
 
 #include <elf.h>
 
 #include <cstring>
 
-#include "detect/python_paths.hpp"
+#include "detect/software/python_paths.hpp"
 #include "tree.hpp"
 
 namespace toporun::tests {

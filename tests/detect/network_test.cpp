@@ -1,6 +1,6 @@
-#include "detect/network.hpp"
+#include "detect/network/network.hpp"
 
-#include "detect/routes.hpp"
+#include "detect/network/routes.hpp"
 #include "tree.hpp"
 
 namespace toporun::tests {

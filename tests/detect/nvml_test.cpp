@@ -7,10 +7,10 @@
 #include <cstring>
 
 #include "detect/files.hpp"
-#include "detect/gpu_links.hpp"
-#include "detect/helper_process.hpp"
+#include "detect/gpu/gpu_links.hpp"
+#include "detect/gpu/helper_process.hpp"
+#include "detect/gpu/nvml_report.hpp"
 #include "detect/machine_toml.hpp"
-#include "detect/nvml_report.hpp"
 #include "tree.hpp"
 
 namespace toporun::tests {

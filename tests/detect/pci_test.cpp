@@ -1,11 +1,11 @@
-#include "detect/pci.hpp"
+#include "detect/gpu/pci.hpp"
 
 #include <sys/stat.h>
 
 #include <algorithm>
 
-#include "detect/gpu_links.hpp"
-#include "detect/platform.hpp"
+#include "detect/gpu/gpu_links.hpp"
+#include "detect/software/platform.hpp"
 #include "tree.hpp"
 
 namespace toporun::tests {

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "detect/nvml_abi.hpp"
+#include "detect/gpu/nvml_abi.hpp"
 
 using toporun::detect::nvml::Memory;
 using toporun::detect::nvml::PciInfo;

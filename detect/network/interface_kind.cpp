@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "detect/network.hpp"
+#include "detect/network/network.hpp"
 
 namespace toporun::detect {
 namespace {

@@ -1,4 +1,4 @@
-#include "detect/hwloc_cpu.hpp"
+#include "detect/processor/hwloc_cpu.hpp"
 
 #include <hwloc.h>
 #include <unistd.h>

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "detect/nvml_abi.hpp"
+#include "detect/gpu/nvml_abi.hpp"
 
 /// What the NVML helper tells its parent: one flat block of bytes over a pipe. The parent takes
 /// nothing of it for granted (decode_nvml_report).

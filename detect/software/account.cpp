@@ -1,4 +1,4 @@
-#include "detect/account.hpp"
+#include "detect/software/account.hpp"
 
 #include <pwd.h>
 #include <unistd.h>

@@ -1,11 +1,11 @@
-#include "detect/rdma.hpp"
+#include "detect/network/rdma.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <string>
 
 #include "base/text.hpp"
-#include "detect/pci.hpp"
+#include "detect/gpu/pci.hpp"
 
 namespace toporun::detect {
 namespace {

@@ -1,4 +1,4 @@
-#include "detect/network.hpp"
+#include "detect/network/network.hpp"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -11,9 +11,9 @@
 #include <memory>
 
 #include "base/text.hpp"
-#include "detect/pci.hpp"
-#include "detect/rdma.hpp"
-#include "detect/routes.hpp"
+#include "detect/gpu/pci.hpp"
+#include "detect/network/rdma.hpp"
+#include "detect/network/routes.hpp"
 
 namespace toporun::detect {
 namespace {

@@ -1,4 +1,4 @@
-#include "detect/helper_process.hpp"
+#include "detect/gpu/helper_process.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

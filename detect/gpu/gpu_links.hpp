@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "detect/gpu/nvml_report.hpp"
 #include "detect/machine.hpp"
-#include "detect/nvml_report.hpp"
 
 namespace toporun::detect {
 

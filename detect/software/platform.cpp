@@ -1,12 +1,12 @@
-#include "detect/platform.hpp"
+#include "detect/software/platform.hpp"
 
 #include <algorithm>
 #include <array>
 #include <map>
 
 #include "base/text.hpp"
+#include "detect/gpu/pci.hpp"
 #include "detect/mounts.hpp"
-#include "detect/pci.hpp"
 
 namespace toporun::detect {
 namespace {

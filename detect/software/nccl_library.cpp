@@ -1,4 +1,4 @@
-#include "detect/nccl_library.hpp"
+#include "detect/software/nccl_library.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <array>
 
 #include "base/text.hpp"
-#include "detect/python_paths.hpp"
+#include "detect/software/python_paths.hpp"
 
 namespace toporun::detect {
 namespace {

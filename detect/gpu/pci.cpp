@@ -1,4 +1,4 @@
-#include "detect/pci.hpp"
+#include "detect/gpu/pci.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "detect/cgroup.hpp"
+#include "detect/processor/cgroup.hpp"
 
 #include <algorithm>
 #include <string>

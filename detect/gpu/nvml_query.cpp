@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "detect/nvml_report.hpp"
+#include "detect/gpu/nvml_report.hpp"
 
 namespace toporun::detect {
 namespace {

@@ -1,4 +1,4 @@
-#include "detect/python_paths.hpp"
+#include "detect/software/python_paths.hpp"
 
 #include <algorithm>
 

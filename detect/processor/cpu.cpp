@@ -1,4 +1,4 @@
-#include "detect/cpu.hpp"
+#include "detect/processor/cpu.hpp"
 
 #include <sched.h>
 #include <sys/utsname.h>
@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "detect/hwloc_cpu.hpp"
+#include "detect/processor/hwloc_cpu.hpp"
 
 namespace toporun::detect {
 namespace {

@@ -1,14 +1,14 @@
-#include "detect/gpus.hpp"
+#include "detect/gpu/gpus.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/text.hpp"
-#include "detect/gpu_links.hpp"
-#include "detect/helper_process.hpp"
-#include "detect/nvml_report.hpp"
-#include "detect/pci.hpp"
+#include "detect/gpu/gpu_links.hpp"
+#include "detect/gpu/helper_process.hpp"
+#include "detect/gpu/nvml_report.hpp"
+#include "detect/gpu/pci.hpp"
 
 namespace toporun::detect {
 namespace {

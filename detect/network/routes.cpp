@@ -1,4 +1,4 @@
-#include "detect/routes.hpp"
+#include "detect/network/routes.hpp"
 
 #include <charconv>
 #include <cstdint>

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/text.hpp"
-#include "detect/nccl_library.hpp"
+#include "detect/software/nccl_library.hpp"
 
 namespace toporun::detect {
 namespace {

@@ -1,10 +1,10 @@
-#include "detect/limits.hpp"
+#include "detect/processor/limits.hpp"
 
 #include <sys/statvfs.h>
 
 #include "base/text.hpp"
-#include "detect/cgroup.hpp"
 #include "detect/mounts.hpp"
+#include "detect/processor/cgroup.hpp"
 
 namespace toporun::detect {
 namespace {

@@ -1,4 +1,4 @@
-#include "detect/nccl_conf.hpp"
+#include "detect/software/nccl_conf.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "base/text.hpp"
-#include "detect/account.hpp"
 #include "detect/files.hpp"
+#include "detect/software/account.hpp"
 
 namespace toporun::detect {
 namespace {

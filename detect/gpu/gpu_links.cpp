@@ -1,4 +1,4 @@
-#include "detect/gpu_links.hpp"
+#include "detect/gpu/gpu_links.hpp"
 
 #include <algorithm>
 

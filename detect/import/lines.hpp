@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+
+namespace toporun::detect {
+
+/// One line of a pasted text, ready to be read.
+struct PastedLine {
+    std::string text;        ///< without escape sequences, line end and log prefix
+    std::size_t number = 0;  ///< in the file, from 1
+    std::size_t offset = 0;  ///< bytes that were cut off before `text`
+};
+
+/// A pasted text cut into lines: terminal escapes (ECMA-48 CSI and OSC) and carriage returns are
+/// gone, so are a UTF-8 byte order mark, the quotation mark of mails (`> `) where every line has
+/// it, and prefixes of job logs (`[1,0]<stdout>:`, `0: `, time stamps) where every line of a block
+/// has them. UTF-16 text (a Windows clipboard) is converted. Anything else is left as it is.
+struct Lines {
+    std::string file;        ///< for messages
+    std::string_view whole;  ///< the text as it was given
+    std::vector<PastedLine> lines;
+
+    /// An Error at a place: `column` counts bytes of PastedLine::text from 0.
+    Error error(const PastedLine& line, std::size_t column, const std::string& what,
+                const std::string& hint = {}) const;
+    /// "file:line:column" of a byte of `whole`.
+    std::string place(std::size_t byte) const;
+};
+
+/// `text` must outlive the result.
+Lines read_lines(std::string_view text, std::string file);
+
+/// Words between blanks and tabs.
+std::vector<std::string_view> words(std::string_view line);
+
+/// Cells of a table line: separated by tabs, or by two blanks or more where there is no tab.
+std::vector<std::string_view> cells(std::string_view line);
+
+}  // namespace toporun::detect
