@@ -4,6 +4,7 @@
 
 #include "detect/files.hpp"
 #include "detect/gpu/gpus.hpp"
+#include "detect/gpu/paths.hpp"
 #include "detect/network/network.hpp"
 #include "detect/processor/cpu.hpp"
 #include "detect/processor/limits.hpp"

@@ -10,7 +10,4 @@ namespace toporun::detect {
 /// /proc/driver/nvidia first, then NVML where there is a sign of an NVIDIA device.
 void detect_gpus(const Sources& sources, const Files& files, Machine& machine);
 
-/// Fills gpu_nic_paths; call it when GPUs and interfaces are known.
-void detect_gpu_nic_paths(const Files& files, Machine& machine);
-
 }  // namespace toporun::detect
