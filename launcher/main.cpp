@@ -33,10 +33,7 @@ int print(const std::string& text) {
 
 int help(const Arguments& arguments) {
     if (arguments.positional.empty()) return print(help_text(Action::run));
-    const std::string& name = arguments.positional.front();
-    return print(help_text(name == "detect" ? Action::detect
-                           : name == "env"  ? Action::env
-                                            : Action::report));
+    return print(help_text(subcommand(arguments.positional.front()).value_or(Action::run)));
 }
 
 /// The exit status, or ends like the command.
@@ -53,6 +50,8 @@ int act(const Arguments& arguments, const Environment& environment,
             return detect_command(arguments, console);
         case Action::env:
             return env_command(arguments, console);
+        case Action::doctor:
+            return doctor_command(arguments, console);
         case Action::report:
             return report_command(arguments);
         case Action::run:

@@ -15,14 +15,11 @@ namespace {
 namespace po = boost::program_options;
 using Words = std::vector<std::string>;
 
-constexpr std::array<std::pair<std::string_view, Action>, 3> kSubcommands = {
-    {{"detect", Action::detect}, {"env", Action::env}, {"report", Action::report}}};
-
-std::optional<Action> subcommand(const std::string& word) {
-    for (const auto& [name, action] : kSubcommands)
-        if (word == name) return action;
-    return std::nullopt;
-}
+constexpr std::array<std::pair<std::string_view, Action>, 4> kSubcommands = {
+    {{"detect", Action::detect},
+     {"env", Action::env},
+     {"doctor", Action::doctor},
+     {"report", Action::report}}};
 
 std::string name_of(Action action) {
     for (const auto& [name, known] : kSubcommands)
@@ -35,16 +32,23 @@ po::typed_value<T>* value() {
     return po::value<T>();
 }
 
-void add_decision_options(po::options_description& options) {
+/// What replaces this machine.
+void add_machine_options(po::options_description& options) {
     options.add_options()                         //
-        ("leave", value<Words>()->composing())    //
-        ("no-bind", "")                           //
-        ("no-log", "")                            //
-        ("take-log", "")                          //
-        ("no-measure", "")                        //
-        ("measure", value<std::string>())         //
         ("machine", value<Words>()->composing())  //
+        ("from", value<Words>()->composing())     //
         ("nccl-version", value<std::string>());
+}
+
+void add_decision_options(po::options_description& options) {
+    options.add_options()                       //
+        ("leave", value<Words>()->composing())  //
+        ("no-bind", "")                         //
+        ("no-log", "")                          //
+        ("take-log", "")                        //
+        ("no-measure", "")                      //
+        ("measure", value<std::string>());
+    add_machine_options(options);
 }
 
 po::options_description options_of(Action action) {
@@ -52,13 +56,19 @@ po::options_description options_of(Action action) {
     options.add_options()("help,h", "")("json", "");
     switch (action) {
         case Action::detect:
-            options.add_options()("machine", value<Words>()->composing())(
-                "nccl-version", value<std::string>())("save", value<std::string>());
+            add_machine_options(options);
+            options.add_options()("save", value<std::string>())(
+                "graph", value<std::string>()->implicit_value("auto"));
             break;
         case Action::env:
             add_decision_options(options);
             options.add_options()("format", value<std::string>())("explain", "")(
                 "nodes", value<int>())("ranks-per-node", value<int>());
+            break;
+        case Action::doctor:
+            add_machine_options(options);
+            options.add_options()("list", "")("nodes", value<int>())("ranks-per-node",
+                                                                     value<int>());
             break;
         case Action::report:
             break;
@@ -83,7 +93,7 @@ struct Split {
 Split split_words(const Words& words) {
     po::options_description all;
     const std::array actions = {options_of(Action::run), options_of(Action::detect),
-                                options_of(Action::env)};
+                                options_of(Action::env)};  // doctor and report have no others
     const auto takes_value = [&](const std::string& name) {
         for (const po::options_description& options : actions)
             if (const auto* option = options.find_nothrow(name, false))
@@ -200,7 +210,16 @@ void read_common(const po::variables_map& map, Arguments& arguments) {
     arguments.json = map.contains("json");
     arguments.explain = map.contains("explain");
     if (map.contains("machine")) arguments.machine_files = map["machine"].as<Words>();
+    if (map.contains("from")) arguments.captures = map["from"].as<Words>();
     arguments.nccl_version = text(map, "nccl-version");
+}
+
+std::string graph_format(const po::variables_map& map) {
+    const std::string format = text(map, "graph");
+    if (!format.empty() && format != "auto" && format != "text" && format != "dot")
+        throw Error(fmt::format("--graph={} is not known", printable(format)), {},
+                    "write --graph, --graph=text or --graph=dot");
+    return format;
 }
 
 Arguments parse_subcommand(const Split& split, Action action,
@@ -218,6 +237,10 @@ Arguments parse_subcommand(const Split& split, Action action,
     read_common(map, arguments);
     if (action == Action::env) read_decisions(map, environment, arguments);
     arguments.save = text(map, "save");
+    arguments.graph = graph_format(map);
+    arguments.list = map.contains("list");
+    if (!arguments.graph.empty() && arguments.json)
+        throw Error("--graph and --json contradict each other");
     arguments.format = text(map, "format");
     arguments.nodes = positive(map, "nodes");
     arguments.ranks_per_node = positive(map, "ranks-per-node");
@@ -234,6 +257,12 @@ Arguments parse_subcommand(const Split& split, Action action,
 }
 
 }  // namespace
+
+std::optional<Action> subcommand(const std::string& name) {
+    for (const auto& [known, action] : kSubcommands)
+        if (name == known) return action;
+    return std::nullopt;
+}
 
 std::vector<std::string> option_names(Action action) {
     std::vector<std::string> names;
@@ -278,9 +307,12 @@ Arguments parse_arguments(const std::vector<std::string>& words,
     if (arguments.json && !arguments.dry_run)
         throw Error("--json prints what --dry-run found: it needs --dry-run", {},
                     "report.json in the run directory holds a run's results");
-    if ((!arguments.machine_files.empty() || !arguments.nccl_version.empty()) && !arguments.dry_run)
-        throw Error("--machine and --nccl-version replace this machine: they need --dry-run", {},
-                    "add --dry-run to see what would be chosen there");
+    if ((!arguments.machine_files.empty() || !arguments.captures.empty() ||
+         !arguments.nccl_version.empty()) &&
+        !arguments.dry_run)
+        throw Error(
+            "--machine, --from and --nccl-version replace this machine: they need --dry-run", {},
+            "add --dry-run to see what would be chosen there");
     return arguments;
 }
 

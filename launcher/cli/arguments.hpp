@@ -9,7 +9,7 @@
 
 namespace toporun::launcher {
 
-enum class Action { help, version, run, detect, env, report };
+enum class Action { help, version, run, detect, env, doctor, report };
 
 /// What the command line asks for. Members that an action does not use keep their defaults.
 struct Arguments {
@@ -27,8 +27,11 @@ struct Arguments {
     double report_wait_s = 2;
     std::string run_directory;
     std::vector<std::string> machine_files;  ///< --machine
+    std::vector<std::string> captures;       ///< --from: files, directories, "-"
     std::string nccl_version;
     std::string save;                   ///< detect --save
+    std::string graph;                  ///< detect --graph: "", "auto", "text", "dot"
+    bool list = false;                  ///< doctor --list
     std::string format;                 ///< env --format: sh, json, toml, slurm
     std::optional<int> nodes;           ///< env
     std::optional<int> ranks_per_node;  ///< env
@@ -42,8 +45,11 @@ Arguments parse_arguments(const std::vector<std::string>& words,
 /// The words select a subcommand: then wrong usage is status 2, in the prefix form 125.
 bool selects_subcommand(const std::vector<std::string>& words);
 
-/// Help of an action (run, detect, env, report), ready to print.
+/// Help of an action, ready to print.
 std::string help_text(Action action);
+
+/// The subcommand of that name, nothing when there is none.
+std::optional<Action> subcommand(const std::string& name);
 
 /// Every option that the parser knows for an action, as `--name`; the help names each of them.
 std::vector<std::string> option_names(Action action);

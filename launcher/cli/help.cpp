@@ -4,7 +4,7 @@ namespace toporun::launcher {
 namespace {
 
 constexpr const char* kRun = R"help(usage: toporun [OPTIONS] COMMAND [ARG...]
-       toporun detect | env | report [...]
+       toporun detect | env | doctor | report [...]
 
 Puts itself in front of a training command that already works: looks at the machine, chooses
 NCCL settings, binding and worker counts with a reason for each, runs the command unchanged,
@@ -37,6 +37,7 @@ The run:
 
 With --dry-run, another machine:
       --machine FILE        a machine that 'toporun detect --save FILE' wrote
+      --from FILE           a capture, as for 'toporun detect' (repeatable)
       --nccl-version V      decide for this NCCL version
 
   -h, --help                this text; 'toporun detect --help' for a subcommand
@@ -45,6 +46,7 @@ With --dry-run, another machine:
 Subcommands ('toporun -- COMMAND' runs a program that is called like one):
   detect    show the machine: GPUs, links, CPUs, interfaces, limits
   env       print the chosen settings for a shell, without running anything
+  doctor    look for faults of the machine that break or slow NCCL, with the fix for each
   report    show the newest run's report, or that of a run directory
 
 TOPORUN=off makes toporun run the command at once and do nothing else. A variable that is set
@@ -60,9 +62,19 @@ Shows this machine as toporun sees it. What could not be found out is said with 
 
       --json                one JSON object, schema toporun.machine/1 (docs/machine.md)
       --save FILE           write the machine to FILE as TOML; --machine FILE reads it back
-      --machine FILE        show a saved machine instead of this one
+      --graph[=FORMAT]      the topology drawn as text, or as Graphviz DOT; without FORMAT text on
+                            a terminal, dot elsewhere: toporun detect --graph | dot -Tsvg
       --nccl-version V      replace the detected NCCL version
   -h, --help                this text
+
+Another machine instead of this one:
+      --machine FILE        a machine that --save wrote
+      --from FILE           what people paste into reports, '-' for standard input. Repeatable:
+                            several captures describe one machine together. Known by content:
+                            nvidia-smi topo -m | topo -p2p | nvlink -s, NCCL topology XML,
+                            NCCL_DEBUG=INFO logs, hwloc XML, rocm-smi --showtopo, ip -j addr |
+                            addr | -br addr, ifconfig, ibstat, ibv_devinfo, ibdev2netdev,
+                            show_gids, a tree or tar of /sys
 
 Exit status: 0, or 2 for wrong usage and files that cannot be read or written.
 )help";
@@ -80,10 +92,29 @@ Prints the settings that toporun would export, for a shell: eval "$(toporun env)
       --no-bind --no-log --no-measure --measure WHEN --take-log
                             as in 'toporun --help'
       --machine FILE        decide for a saved machine
+      --from FILE           decide for a capture, as for 'toporun detect' (repeatable)
       --nccl-version V      decide for this NCCL version
   -h, --help                this text
 
 Exit status: 0, or 2 for wrong usage and files that cannot be read.
+)help";
+
+constexpr const char* kDoctor = R"help(usage: toporun doctor [OPTIONS]
+
+Looks for faults that break or slow NCCL, and says of each what was seen, what it does and how to
+fix it. Nothing is changed.
+
+      --list                say what is checked and why (docs/doctor.md)
+      --json                one JSON object, schema toporun.findings/1
+      --nodes N             the job has N nodes (default: from SLURM, else 1)
+      --ranks-per-node N    and N ranks on each
+      --machine FILE        check a saved machine
+      --from FILE           check a capture, as for 'toporun detect' (repeatable)
+      --nccl-version V      check for this NCCL version
+  -h, --help                this text
+
+Exit status: 1 when something is broken, 0 otherwise, 2 for wrong usage and files that cannot be
+read.
 )help";
 
 constexpr const char* kReport = R"help(usage: toporun report [--json] [DIR]
@@ -105,6 +136,8 @@ std::string help_text(Action action) {
             return kDetect;
         case Action::env:
             return kEnv;
+        case Action::doctor:
+            return kDoctor;
         case Action::report:
             return kReport;
         default:

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -12,6 +13,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "detect/detect.hpp"
+#include "detect/import/import.hpp"
 #include "detect/machine_toml.hpp"
 #include "detect/software/nccl_conf.hpp"
 
@@ -65,25 +67,50 @@ std::string read_text_file(const std::string& path) {
     return text;
 }
 
+namespace {
+
+detect::Machine this_machine(const Environment& environment, const std::string& program,
+                             bool deep) {
+    detect::Sources sources;
+    const std::string nvml = value(environment, "TOPORUN_NVML_LIBRARY");
+    if (!nvml.empty()) sources.nvml_library = nvml;
+    for (const std::string& directory : split(value(environment, "LD_LIBRARY_PATH"), ':'))
+        if (!directory.empty()) sources.library_path.push_back(directory);
+    sources.preload = value(environment, "LD_PRELOAD");
+    sources.program = program;
+    sources.home = value(environment, "HOME");
+    sources.deep = deep;
+    return detect::detect_machine(sources);
+}
+
+/// --machine and --from together: a saved machine is one capture among the others.
+detect::Machine captured_machine(const Arguments& arguments) {
+    std::vector<std::string> names = arguments.machine_files;
+    names.insert(names.end(), arguments.captures.begin(), arguments.captures.end());
+    if (std::count(names.begin(), names.end(), "-") > 1)
+        throw Error("standard input can be read once only", "--from -", "name a file instead");
+    std::vector<detect::Capture> captures;
+    for (const std::string& name : names)
+        captures.push_back(name == "-"
+                               ? detect::Capture{"standard input", read_text_file("/dev/stdin")}
+                               : detect::Capture{name, read_text_file(name)});
+    return detect::import_captures(captures);
+}
+
+}  // namespace
+
 detect::Machine read_machine(const Arguments& arguments, const Environment& environment,
                              const std::string& program, bool deep) {
     detect::Machine machine;
-    if (arguments.machine_files.empty()) {
-        detect::Sources sources;
-        const std::string nvml = value(environment, "TOPORUN_NVML_LIBRARY");
-        if (!nvml.empty()) sources.nvml_library = nvml;
-        for (const std::string& directory : split(value(environment, "LD_LIBRARY_PATH"), ':'))
-            if (!directory.empty()) sources.library_path.push_back(directory);
-        sources.preload = value(environment, "LD_PRELOAD");
-        sources.program = program;
-        sources.home = value(environment, "HOME");
-        sources.deep = deep;
-        machine = detect::detect_machine(sources);
-    } else {
-        if (arguments.machine_files.size() > 1)
-            throw Error("--machine was given twice", {}, "a saved machine is one file");
+    if (arguments.machine_files.size() > 1)
+        throw Error("--machine was given twice", {}, "a saved machine is one file");
+    if (!arguments.captures.empty()) {
+        machine = captured_machine(arguments);
+    } else if (!arguments.machine_files.empty()) {
         const std::string& file = arguments.machine_files.front();
         machine = detect::machine_from_toml(read_text_file(file), file);
+    } else {
+        machine = this_machine(environment, program, deep);
     }
     if (!arguments.nccl_version.empty()) {
         if (!detect::nccl_version_code(arguments.nccl_version))

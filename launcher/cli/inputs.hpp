@@ -17,7 +17,8 @@ using Environment = std::map<std::string, std::string>;
 Environment environment_map();
 std::vector<std::string> environment_strings();
 
-/// The machine: from --machine FILE, else this one. `program` is the file whose NCCL is looked for,
+/// The machine: from --machine FILE and --from FILE, else this one. `program` is the file whose
+/// NCCL is looked for,
 /// "" unknown; `deep` takes the time for a whole search. --nccl-version replaces the version found.
 /// Throws Error when a named file cannot be read.
 detect::Machine read_machine(const Arguments& arguments, const Environment& environment,

@@ -134,6 +134,20 @@ int env_command(const Arguments& arguments, const Console& console) {
     return 0;
 }
 
+int doctor_command(const Arguments& arguments, const Console&) {
+    const Environment environment = environment_map();
+    const detect::Machine machine = read_machine(arguments, environment, {}, true);
+    env::Options options = arguments.options;
+    options.for_shell = true;
+    const env::Plan plan = env::decide(
+        shell_job(arguments, environment), machine, profiles::builtin_profiles(),
+        profiles::builtin_profiler_versions(), read_user_environment(environment), options);
+    print(settings_json(plan));
+    return std::any_of(plan.findings.begin(), plan.findings.end(), [](const env::Finding& finding) {
+        return finding.severity == env::Severity::broken;
+    });
+}
+
 int report_command(const Arguments& arguments) {
     const bool named = !arguments.positional.empty();
     std::string directory = named ? arguments.positional.front() : newest_run(environment_map());

@@ -9,6 +9,8 @@ namespace toporun::launcher {
 /// status and throws Error for input that cannot be read or output that cannot be written.
 int detect_command(const Arguments& arguments, const Console& console);
 int env_command(const Arguments& arguments, const Console& console);
+/// 1 when something is broken.
+int doctor_command(const Arguments& arguments, const Console& console);
 int report_command(const Arguments& arguments);
 
 }  // namespace toporun::launcher
