@@ -294,7 +294,7 @@ InterfaceDecision decide_interface(const Inputs& inputs) {
     const Span span = job_span(inputs);
     const SearchContext context{inputs.nccl, user_value(inputs, "NCCL_SOCKET_FAMILY").value_or(""),
                                 user_value(inputs, "NCCL_COMM_ID").value_or("")};
-    if (inputs.machine.nics.empty()) {
+    if (!interfaces_known(inputs.machine)) {
         decision.setting =
             settle(inputs, left_alone(kSocketIfname, "the network interfaces are not known",
                                       span.evidence, "NCCL searches by itself"));

@@ -147,6 +147,13 @@ std::vector<int> listed_search(const detect::Machine& machine, const SearchConte
                  [&](const detect::Nic& nic) { return list.matches(nic.name); });
 }
 
+bool interfaces_known(const detect::Machine& machine) {
+    if (machine.nics.empty()) return machine.nics_known;
+    return std::any_of(machine.nics.begin(), machine.nics.end(), [](const detect::Nic& nic) {
+        return !nic.addresses.empty() || nic.kind == detect::NicKind::loopback || nic.name == "lo";
+    });
+}
+
 std::vector<int> automatic_search(const detect::Machine& machine, const SearchContext& context) {
     const std::vector<int> order = in_order(machine, context);
     const auto starting = [&](std::string_view prefix) {

@@ -45,6 +45,10 @@ struct IfnameList {
 };
 IfnameList parse_ifname(std::string_view value);
 
+/// Whether the host's interfaces are known with their addresses, so that an absence says something.
+/// Captures of PCI devices or RDMA ports alone do not tell. Every host lists lo.
+bool interfaces_known(const detect::Machine& machine);
+
 /// Positions in Machine::nics that NCCL would use, in its order: those with an IPv4 address first,
 /// then the rest, at most 16. The bootstrap takes the first, NET/Socket all.
 std::vector<int> automatic_search(const detect::Machine& machine, const SearchContext& context);

@@ -222,7 +222,12 @@ TEST_CASE("no interface at all is a fault") {
     CHECK(finding_ids(made) == std::vector<std::string>{"iface-none"});
     CHECK(made.findings[0].severity == env::Severity::broken);
     CHECK(made.findings[0].evidence.find("lo is down") != std::string::npos);
-    machine.nics.clear();  // nobody looked
+    machine.nics = {nic("mlx5_0", NicKind::infiniband, {})};  // a capture of RDMA ports
+    CHECK(finding_ids(plan(machine, job(2))).empty());
+    machine.nics.clear();
+    machine.nics_known = true;
+    CHECK(finding_ids(plan(machine, job(2))) == std::vector<std::string>{"iface-none"});
+    machine.nics_known = false;  // nobody looked
     CHECK(finding_ids(plan(machine, job(2))).empty());
 }
 

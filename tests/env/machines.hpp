@@ -24,6 +24,7 @@ using detect::PeerAccess;
 /// NUMA node a package; `caches` last-level caches in each.
 inline Machine host(int packages, int cores, bool smt = true, int caches = 1) {
     Machine machine;
+    machine.nics_known = false;
     machine.hostname = "node-a";
     machine.cpu.packages = packages;
     machine.cpu.vendor = "GenuineIntel";
@@ -102,6 +103,7 @@ inline detect::Nic nic(const std::string& name, NicKind kind, std::vector<std::s
 }
 
 inline void add_nics(Machine& machine, std::vector<detect::Nic> nics) {
+    machine.nics_known = true;
     machine.nics.push_back(nic("lo", NicKind::loopback, {"127.0.0.1/8", "::1/128"}));
     for (detect::Nic& one : nics) machine.nics.push_back(std::move(one));
     for (std::size_t i = 0; i < machine.nics.size(); ++i)
