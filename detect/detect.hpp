@@ -21,7 +21,20 @@ struct Sources {
     std::string preload;                    ///< LD_PRELOAD as it is
     std::string program;  ///< program or Python interpreter that will run, "" unknown
     std::string home;     ///< the user's home directory, for Python's user site
-    bool deep = false;    ///< search whole libraries for NCCL's version
+    /// Spend what a launch would not: whole libraries are searched for NCCL's version, whole GID
+    /// tables and error counters read, the processes of the host looked through.
+    bool deep = false;
+    /// Addresses whose routes are asked for: IPv4 and IPv6 literals, with or without a scope
+    /// ("fe80::1%eth0"). Anything else gets a note: names are never looked up.
+    std::vector<std::string> destinations;
+    /// Names of environment variables that are set ("SLURM_JOB_ID"), for the scheduler and the
+    /// container engine. Values are not wanted.
+    std::vector<std::string> variables;
+    std::string conf_file;      ///< NCCL_CONF_FILE, "" unset
+    std::string topology_file;  ///< NCCL_TOPO_FILE, "" unset
+    /// Directory for what is costly to find out again, usually ~/.cache/toporun; made when missing.
+    /// "" = nothing is kept.
+    std::string cache_directory;
     std::chrono::milliseconds nvml_limit{10000};  ///< the NVML helper is killed after this time
 };
 

@@ -126,6 +126,9 @@ struct Nic {
     std::optional<int> pcie_width;
     std::optional<int> pcie_generation_now;
     std::optional<int> pcie_width_now;
+    /// Of the RDMA port, whatever its interface does: "active", "down", "init", "armed", ""
+    /// unknown. An IPoIB interface that is switched off leaves its port usable.
+    std::string port_state;
     friend bool operator==(const Nic&, const Nic&) = default;
 };
 
@@ -173,6 +176,14 @@ struct Limits {
 };
 inline constexpr std::uint64_t kUnlimited = UINT64_MAX;
 
+/// A library that NCCL would load as a plugin.
+struct NcclPlugin {
+    std::string name;   ///< file name: "libnccl-net.so"
+    std::string file;   ///< where it lies, links resolved
+    std::string maker;  ///< "aws-ofi", "gib", "hpcx", "fastsocket", "tcpx", "tcpxo", "" unknown
+    friend bool operator==(const NcclPlugin&, const NcclPlugin&) = default;
+};
+
 struct Software {
     std::optional<std::string> driver;        ///< NVIDIA driver "550.54.15"
     std::optional<std::string> nccl_version;  ///< "2.28.9"
@@ -197,6 +208,7 @@ struct Software {
     std::string scheduler;       ///< "slurm", "kubernetes", "pbs", "lsf", ""
     std::vector<std::string> conf_files;      ///< nccl.conf files that NCCL would read
     std::vector<std::string> topology_files;  ///< topology XML that NCCL would read or images ship
+    std::vector<NcclPlugin> nccl_plugin_files;  ///< the files behind nccl_plugins, in search order
     friend bool operator==(const Software&, const Software&) = default;
 };
 
@@ -224,6 +236,9 @@ struct Machine {
     bool nvswitch = false;  ///< the NVLinks lead to switches
     std::vector<Nic> nics;  ///< kernel order
     std::vector<std::vector<std::optional<PathType>>> gpu_nic_paths;  ///< GPU x NIC
+    /// GPU x NIC: ACS redirects what goes between them although they share a PCIe switch (GPUDirect
+    /// RDMA). unknown for every other pair and what could not be read; empty = nothing was read.
+    std::vector<std::vector<AcsRedirect>> gpu_nic_acs_redirect;
     Cpu cpu;
     Limits limits;
     std::vector<Route> routes;  ///< to the addresses that were asked for
