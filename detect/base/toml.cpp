@@ -164,6 +164,27 @@ std::optional<std::vector<std::vector<std::int64_t>>> TomlTable::integer_matrix(
     return state_->matrix<std::int64_t>(key, "an array of arrays of integers");
 }
 
+std::optional<std::vector<std::vector<std::optional<double>>>> TomlTable::number_matrix(
+    const std::string& key) {
+    constexpr std::string_view kExpected = "an array of arrays of numbers";
+    const toml::node* node = state_->find(key);
+    if (node == nullptr) return std::nullopt;
+    const toml::array* rows = node->as_array();
+    if (rows == nullptr) state_->wrong_type(*node, key, kExpected);
+    std::vector<std::vector<std::optional<double>>> values;
+    for (const toml::node& row : *rows) {
+        const toml::array* cells = row.as_array();
+        if (cells == nullptr) state_->wrong_type(row, key, kExpected);
+        values.emplace_back();
+        for (const toml::node& cell : *cells) {
+            const bool empty = cell.value_exact<std::string>() == "";
+            if (!empty && !cell.is_number()) state_->wrong_type(cell, key, kExpected);
+            values.back().push_back(empty ? std::nullopt : cell.value<double>());
+        }
+    }
+    return values;
+}
+
 std::optional<TomlTable> TomlTable::table(const std::string& key) {
     const toml::node* node = state_->find(key);
     if (node == nullptr) return std::nullopt;
@@ -193,6 +214,16 @@ std::vector<TomlTable> TomlTable::tables(const std::string& key) {
 std::string TomlTable::required_string(const std::string& key) {
     if (auto value = string(key)) return *value;
     throw Error(fmt::format("'{}' is missing", key), where());
+}
+
+bool TomlTable::has(const std::string& key) const {
+    return state_->table->contains(key);
+}
+
+bool TomlTable::has_integers(const std::string& key) const {
+    const toml::node* node = state_->table->get(key);
+    const toml::array* items = node == nullptr ? nullptr : node->as_array();
+    return items != nullptr && !items->empty() && items->front().is_integer();
 }
 
 std::vector<std::string> TomlTable::keys() const {

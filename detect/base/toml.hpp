@@ -26,6 +26,9 @@ class TomlTable {
     /// An array of arrays of strings, of integers.
     std::optional<std::vector<std::vector<std::string>>> string_matrix(const std::string& key);
     std::optional<std::vector<std::vector<std::int64_t>>> integer_matrix(const std::string& key);
+    /// An array of arrays of numbers; "" in place of a number is an empty cell.
+    std::optional<std::vector<std::vector<std::optional<double>>>> number_matrix(
+        const std::string& key);
     std::optional<TomlTable> table(const std::string& key);
     std::vector<TomlTable> tables(const std::string& key);  ///< `[[key]]`, empty when absent
     /// The value as text whatever its scalar type: "NVL", "4", "true".
@@ -34,6 +37,8 @@ class TomlTable {
     /// As `string`, but Error when the key is absent.
     std::string required_string(const std::string& key);
 
+    bool has(const std::string& key) const;           ///< does not mark the key as known
+    bool has_integers(const std::string& key) const;  ///< an array that starts with an integer
     std::vector<std::string> keys() const;            ///< in the file's order
     std::string where() const;                        ///< name:line:column of the table
     std::string where(const std::string& key) const;  ///< ... of the key, else of the table

@@ -1,5 +1,7 @@
 #include "detect/machine_toml.hpp"
 
+#include <limits>
+
 #include "base/error.hpp"
 #include "files.hpp"
 #include "sample_machines.hpp"
@@ -27,13 +29,57 @@ TEST_CASE("a machine file reads back as the machine that was written") {
 }
 
 TEST_CASE("every key may be left out") {
-    CHECK(machine_from_toml("", "m") == Machine{});
+    CHECK(machine_from_toml("", "m") == unknown_machine());
     const Machine machine = machine_from_toml(
         "[[gpus]]\nname = 'A'\n[[gpus]]\n[cpu]\nallowed = '0-3'\nnuma_nodes = [{id = 0}]\n", "m");
     REQUIRE(machine.gpus.size() == 2);
     CHECK(machine.gpus[1].index == 1);
     CHECK(machine.cpu.allowed.count() == 4);
     CHECK(machine.gpu_paths.empty());
+}
+
+TEST_CASE("a list that is left out is unknown and an empty one is none") {
+    struct Row {
+        const char* text;
+        bool gpus_known;
+        bool nics_known;
+    };
+    const Row rows[] = {{"", false, false},
+                        {"gpus = []\n", true, false},
+                        {"nics = []\n", false, true},
+                        {"[[gpus]]\n", true, false},
+                        {"[[nics]]\nname = 'a'\n", false, true}};
+    for (const Row& row : rows) {
+        CAPTURE(row.text);
+        const Machine machine = machine_from_toml(row.text, "m");
+        CHECK(machine.gpus_known == row.gpus_known);
+        CHECK(machine.nics_known == row.nics_known);
+        CHECK_FALSE(machine.container);
+        CHECK_FALSE(machine.virtual_machine);
+        CHECK(machine_from_toml(machine_to_toml(machine), "m") == machine);
+    }
+    const auto software = [](const char* text) { return machine_from_toml(text, "m").software; };
+    CHECK_FALSE(software("[software]\n").modules.has_value());
+    CHECK(software("[software]\nmodules = []\n").modules == std::vector<std::string>{});
+}
+
+TEST_CASE("NUMA nodes may be bare numbers") {
+    const Machine machine = machine_from_toml("[cpu]\nnuma_nodes = [0, 8]\n", "m");
+    REQUIRE(machine.cpu.numa_nodes.size() == 2);
+    CHECK(machine.cpu.numa_nodes[1].os_index == 8);
+    CHECK(machine.cpu.numa_nodes[1].cpus.empty());
+    CHECK(machine_from_toml(machine_to_toml(machine), "m") == machine);
+}
+
+TEST_CASE("figures that no machine can have are not written") {
+    Machine machine = hgx_machine();
+    machine.gpu_path_gbytes_per_s.assign(8, std::vector<std::optional<double>>(8, 0.0));
+    machine.nics[0].speed_gbits = 0;
+    machine.limits.cpu_quota = std::numeric_limits<double>::infinity();
+    const Machine back = machine_from_toml(machine_to_toml(machine), "m");
+    CHECK_FALSE(back.nics[0].speed_gbits.has_value());
+    CHECK_FALSE(back.limits.cpu_quota.has_value());
+    CHECK_FALSE(back.gpu_path_gbytes_per_s[1][2].has_value());
 }
 
 TEST_CASE("text that cannot stand in TOML is written in a safe spelling") {
@@ -87,6 +133,31 @@ TEST_CASE("contradictions and mistakes are refused with their place") {
         {"ACS", "gpu_acs_redirect = [['off','onn'],['onn','off']]\n" + two, "m:1:20", "'onn'",
          "did you mean 'on'"},
         {"adapters", "gpu_nic_paths = [['PIX']]\n[[gpus]]\n", "m:1:17", "must have 0", ""},
+        {"bandwidth", "gpu_path_gbytes_per_s = [['', -1],[1, '']]\n" + two, "m:1:25",
+         "-1 is not a bandwidth", ""},
+        {"bandwidth word", "gpu_path_gbytes_per_s = [['', 'x'],[1, '']]\n" + two, "m:1:31",
+         "numbers", ""},
+        {"bandwidth rows", "gpu_path_gbytes_per_s = [[1]]\n" + two, "m:1:25", "has 1 rows", ""},
+        {"link twice", "[[gpus]]\nlinks = [{link = 1}, {link = 1}]\n", "m:2:30", "the number 1",
+         ""},
+        {"link partner", "[[gpus]]\nlinks = [{peer_kind = 'swich'}]\n", "m:2:23", "'swich' is not",
+         "'switch'"},
+        {"peer", "[[gpus]]\nlinks = [{peer = 'x'}]\n", "m:2:18", "not a PCI bus id", ""},
+        {"fabric", "[[gpus]]\nfabric_state = 'complete'\n", "m:2:16", "NVSwitch fabric",
+         "'completed'"},
+        {"GID", "[[nics]]\nname = 'a'\ngids = [{type = 'RoCE v3'}]\n", "m:3:17", "type of GID",
+         "RoCE"},
+        {"counter", "[[nics]]\nname = 'a'\nerrors = [{value = 3}]\n", "m:3:11", "'name' is missing",
+         ""},
+        {"IOMMU", "[software]\niommu_mode = 'on'\n", "m:2:14", "mode of the IOMMU", "pass-through"},
+        {"modules", "[software]\nmodules = 'gdrdrv'\n", "m:2:11", "array of strings", ""},
+        {"route", "[[routes]]\nsource = 'x'\n", "m:1:1", "'destination' is missing", ""},
+        {"distances", "[cpu]\nnuma_nodes = [0, 1]\nnuma_distances = [[10, 20]]\n", "m:3:18",
+         "has 1 rows, must have 2", ""},
+        {"distance row", "[cpu]\nnuma_nodes = [0]\nnuma_distances = [[10, 20]]\n", "m:3:18",
+         "has 2 entries, must have 1", ""},
+        {"node number twice", "[cpu]\nnuma_nodes = [1, 1]\n", "m:2:14", "named once", ""},
+        {"negative node", "[cpu]\nnuma_nodes = [-1]\n", "m:2:14", "named once", ""},
         {"gpus is no table", "gpus = 3\n", "m:1:8", "an array of tables", ""},
         {"matrix of numbers", "gpu_paths = [[1]]\n[[gpus]]\n", "m:1:15", "strings", ""},
     };

@@ -159,11 +159,83 @@ inline detect::Machine plain_machine() {
     return machine;
 }
 
+/// One GPU, one adapter: every fact that a machine file can hold is set.
+inline detect::Machine full_machine() {
+    detect::Machine machine = workstation();
+    machine.hostname = "node-a";
+    machine.cpu.vendor = "ARM";
+    machine.cpu.numa_distances = {{10}};
+    machine.gpus.resize(1);
+    detect::Gpu& gpu = machine.gpus[0];
+    gpu.architecture = "Hopper";
+    gpu.memory_bytes = 100ull << 30;
+    gpu.memory_used_bytes = 3ull << 30;
+    gpu.pcie_generation = 5;
+    gpu.pcie_width = 16;
+    gpu.pcie_generation_now = 1;
+    gpu.pcie_width_now = 8;
+    gpu.persistence = true;
+    gpu.ecc = false;
+    gpu.row_remap_failed = false;
+    gpu.row_remap_pending = true;
+    gpu.throttle_reasons = {"thermal", "power-brake"};
+    gpu.fabric_state = "completed";
+    gpu.fabric_status = "success";
+    gpu.c2c_gbytes_per_s = 447.5;
+    gpu.links = {{0, true, 4, PciAddress{0, 5, 0, 0}, "switch", 26.562},
+                 {3, false, {}, {}, "", {}}};
+    machine.gpu_paths = {{PathType::LOC}};
+    machine.gpu_links = {{0}};
+    machine.gpu_path_gbytes_per_s = {{std::nullopt}};
+    machine.peer_access = {{detect::PeerAccess::unknown}};
+    machine.gpu_acs_redirect = {{detect::AcsRedirect::off}};
+    detect::Nic& adapter = machine.nics[0];
+    adapter.kind = detect::NicKind::roce;
+    adapter.rdma_device = "mlx5_0";
+    adapter.port = 1;
+    adapter.master = "bond0";
+    adapter.parent = "eth7";
+    adapter.virtual_function = true;
+    adapter.driver = "mlx5_core";
+    adapter.guid = "b8ce:f603:00d3:1ed8";
+    adapter.gids = {{0, "fe80::1", "RoCE v1", "eth0"}, {3, "::ffff:10.0.0.1", "RoCE v2", ""}};
+    adapter.errors = {{"link_downed", 3}};
+    adapter.pcie_generation = 5;
+    adapter.pcie_width = 16;
+    adapter.pcie_generation_now = 4;
+    adapter.pcie_width_now = 8;
+    machine.gpu_nic_paths = {{PathType::PXB}};
+    machine.limits.nproc = detect::kUnlimited;
+    machine.routes = {{"10.0.0.9", "eth0", "10.0.0.1"}, {"2001:db8::1", "", ""}};
+    detect::Software& software = machine.software;
+    software.driver = "570.86.15";
+    software.driver_open = true;
+    software.iommu_mode = "pass-through";
+    software.modules = {"nvidia_peermem", "gdrdrv"};
+    software.peer_memory_clients = std::vector<std::string>{};
+    software.numa_balancing = false;
+    software.imex_channels = 0;
+    software.fabric_manager = true;
+    software.verbs_devices = 2;
+    software.container_kind = "docker";
+    software.hypervisor = "kvm";
+    software.scheduler = "slurm";
+    software.conf_files = {"/etc/nccl.conf"};
+    software.topology_files = {"/var/run/nvidia-topologyd/virtualTopology.xml"};
+    return machine;
+}
+
+/// A capture that speaks of neither GPUs nor interfaces.
+inline detect::Machine unknown_machine() {
+    detect::Machine machine;
+    machine.gpus_known = machine.nics_known = false;
+    return machine;
+}
+
 inline std::vector<std::pair<std::string, detect::Machine>> sample_machines() {
-    return {{"hgx", hgx_machine()},
-            {"workstation", workstation()},
-            {"plain", plain_machine()},
-            {"empty", detect::Machine{}}};
+    return {{"hgx", hgx_machine()},       {"workstation", workstation()},
+            {"plain", plain_machine()},   {"full", full_machine()},
+            {"empty", detect::Machine{}}, {"unknown", unknown_machine()}};
 }
 
 }  // namespace toporun::tests
