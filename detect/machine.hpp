@@ -224,9 +224,10 @@ struct Machine {
     bool gpus_known = true;  ///< false: a capture that says nothing of GPUs; `gpus` is then empty
     bool nics_known = true;  ///< likewise
     std::vector<Gpu> gpus;
-    /// GPU x GPU, symmetric, LOC on the diagonal, indexed by position in `gpus`.
+    /// GPU x GPU, symmetric, LOC on the diagonal, indexed by position in `gpus`. Empty = unknown; DIS
+    /// for a pair that a cut capture does not tell.
     std::vector<std::vector<PathType>> gpu_paths;
-    std::vector<std::vector<int>> gpu_links;  ///< NVLinks of the pair, 0 without
+    std::vector<std::vector<int>> gpu_links;  ///< NVLinks of the pair, 0 without, -1 unknown
     /// Bandwidth of the path in GB/s, one direction, by NCCL's constants (estimated); nothing =
     /// unknown. Same shape as gpu_paths, or empty.
     std::vector<std::vector<std::optional<double>>> gpu_path_gbytes_per_s;
