@@ -202,6 +202,7 @@ Pairs nic_pairs(const Nic& nic) {
     pairs.number("numa_node", nic.numa_node);
     pairs.text("rdma_device", nic.rdma_device);
     pairs.number("port", nic.port);
+    pairs.text("port_state", nic.port_state);
     if (nic.os_index != 0) pairs.number("os_index", std::optional(nic.os_index));
     pairs.yes("default_route", nic.default_route);
     pairs.text("master", nic.master);
@@ -263,6 +264,14 @@ Pairs limit_pairs(const Limits& limits) {
     return pairs;
 }
 
+Pairs plugin_pairs(const NcclPlugin& plugin) {
+    Pairs pairs;
+    pairs.raw("name", quoted(plugin.name));
+    pairs.text("file", plugin.file);
+    pairs.text("maker", plugin.maker);
+    return pairs;
+}
+
 Pairs software_pairs(const Software& software) {
     Pairs pairs;
     pairs.text("driver", software.driver);
@@ -270,6 +279,7 @@ Pairs software_pairs(const Software& software) {
     pairs.text("nccl_version", software.nccl_version);
     pairs.text("nccl_library", software.nccl_library);
     pairs.texts("nccl_plugins", software.nccl_plugins);
+    table_rows(pairs, "nccl_plugin_files", software.nccl_plugin_files, plugin_pairs);
     pairs.texts("conf_files", software.conf_files);
     pairs.texts("topology_files", software.topology_files);
     pairs.text("kernel", software.kernel);
@@ -316,6 +326,7 @@ Pairs top_pairs(const Machine& machine) {
     matrix(pairs, "peer_access", machine.peer_access, access_cell);
     matrix(pairs, "gpu_acs_redirect", machine.gpu_acs_redirect, acs_cell);
     matrix(pairs, "gpu_nic_paths", machine.gpu_nic_paths, optional_path_cell);
+    matrix(pairs, "gpu_nic_acs_redirect", machine.gpu_nic_acs_redirect, acs_cell);
     return pairs;
 }
 

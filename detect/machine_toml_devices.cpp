@@ -107,6 +107,8 @@ Nic read_nic(TomlTable& table) {
     nic.numa_node = index(table, "numa_node");
     nic.rdma_device = table.string("rdma_device");
     nic.port = index(table, "port", kMostPort);
+    nic.port_state =
+        word(table, "port_state", "a state of a port", {"active", "down", "init", "armed"});
     nic.os_index = index(table, "os_index", INT32_MAX).value_or(0);
     nic.default_route = table.boolean("default_route").value_or(false);
     nic.master = text(table, "master");

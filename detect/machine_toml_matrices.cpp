@@ -81,49 +81,51 @@ void read_gpu_matrices(TomlTable& top, Machine& machine) {
     }
 }
 
-PeerAccess peer_access(const TomlTable& top, const std::string& word) {
+PeerAccess peer_access(const TomlTable& top, const std::string& key, const std::string& word) {
     if (word == "ok") return PeerAccess::ok;
     if (word == "refused") return PeerAccess::refused;
     if (word.empty() || word == "unknown") return PeerAccess::unknown;
-    unknown_word(top, "peer_access", word, "a state of peer access", {"ok", "refused", "unknown"});
+    unknown_word(top, key, word, "a state of peer access", {"ok", "refused", "unknown"});
 }
 
-AcsRedirect acs_redirect(const TomlTable& top, const std::string& word) {
+AcsRedirect acs_redirect(const TomlTable& top, const std::string& key, const std::string& word) {
     if (word == "on") return AcsRedirect::on;
     if (word == "off") return AcsRedirect::off;
     if (word.empty() || word == "unknown") return AcsRedirect::unknown;
-    unknown_word(top, "gpu_acs_redirect", word, "a state of ACS redirect",
-                 {"on", "off", "unknown"});
+    unknown_word(top, key, word, "a state of ACS redirect", {"on", "off", "unknown"});
 }
 
-void read_other_matrices(TomlTable& top, Machine& machine) {
-    if (const auto words = top.string_matrix("peer_access")) {
-        check_square<std::string>(top, "peer_access", *words, machine.gpus.size(), std::nullopt);
-        for (const auto& row : *words) {
-            machine.peer_access.emplace_back();
-            for (const std::string& word : row)
-                machine.peer_access.back().push_back(peer_access(top, word));
-        }
+std::optional<PathType> optional_path(const TomlTable& top, const std::string& key,
+                                      const std::string& word) {
+    return word.empty() ? std::nullopt : std::optional(path(top, key, word));
+}
+
+using Words = std::vector<std::vector<std::string>>;
+
+/// Each word by `meaning`, which refuses those that it does not know.
+template <class Meaning>
+auto cells(const TomlTable& top, const std::string& key, const Words& words,
+           const Meaning& meaning) {
+    std::vector<std::vector<decltype(meaning(top, key, std::string()))>> rows;
+    for (const auto& row : words) {
+        rows.emplace_back();
+        for (const std::string& word : row) rows.back().push_back(meaning(top, key, word));
     }
-    if (const auto words = top.string_matrix("gpu_acs_redirect")) {
-        check_square<std::string>(top, "gpu_acs_redirect", *words, machine.gpus.size(),
-                                  std::nullopt);
-        for (const auto& row : *words) {
-            machine.gpu_acs_redirect.emplace_back();
-            for (const std::string& word : row)
-                machine.gpu_acs_redirect.back().push_back(acs_redirect(top, word));
-        }
-    }
-    if (const auto words = top.string_matrix("gpu_nic_paths")) {
-        check_shape(top, "gpu_nic_paths", *words, machine.gpus.size(), machine.nics.size(),
+    return rows;
+}
+
+std::optional<Words> pair_words(TomlTable& top, const std::string& key, const Machine& machine) {
+    auto words = top.string_matrix(key);
+    if (words) check_square<std::string>(top, key, *words, machine.gpus.size(), std::nullopt);
+    return words;
+}
+
+std::optional<Words> nic_words(TomlTable& top, const std::string& key, const Machine& machine) {
+    auto words = top.string_matrix(key);
+    if (words)
+        check_shape(top, key, *words, machine.gpus.size(), machine.nics.size(),
                     "GPUs times interfaces");
-        for (const auto& row : *words) {
-            machine.gpu_nic_paths.emplace_back();
-            for (const std::string& word : row)
-                machine.gpu_nic_paths.back().push_back(
-                    word.empty() ? std::nullopt : std::optional(path(top, "gpu_nic_paths", word)));
-        }
-    }
+    return words;
 }
 
 }  // namespace
@@ -131,7 +133,14 @@ void read_other_matrices(TomlTable& top, Machine& machine) {
 void read_matrices(TomlTable& top, Machine& machine) {
     read_gpu_matrices(top, machine);
     read_bandwidths(top, machine);
-    read_other_matrices(top, machine);
+    if (const auto words = pair_words(top, "peer_access", machine))
+        machine.peer_access = cells(top, "peer_access", *words, peer_access);
+    if (const auto words = pair_words(top, "gpu_acs_redirect", machine))
+        machine.gpu_acs_redirect = cells(top, "gpu_acs_redirect", *words, acs_redirect);
+    if (const auto words = nic_words(top, "gpu_nic_paths", machine))
+        machine.gpu_nic_paths = cells(top, "gpu_nic_paths", *words, optional_path);
+    if (const auto words = nic_words(top, "gpu_nic_acs_redirect", machine))
+        machine.gpu_nic_acs_redirect = cells(top, "gpu_nic_acs_redirect", *words, acs_redirect);
 }
 
 }  // namespace toporun::detect::machine_toml

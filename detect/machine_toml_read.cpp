@@ -40,6 +40,13 @@ void read_system(TomlTable& table, Software& software) {
     software.scheduler = text(table, "scheduler");
 }
 
+std::vector<NcclPlugin> read_plugins(TomlTable& table) {
+    std::vector<NcclPlugin> plugins;
+    for (TomlTable& row : table.tables("nccl_plugin_files"))
+        plugins.push_back({row.required_string("name"), text(row, "file"), text(row, "maker")});
+    return plugins;
+}
+
 void read_software(TomlTable& top, Software& software) {
     auto table = top.table("software");
     if (!table) return;
@@ -48,6 +55,7 @@ void read_software(TomlTable& top, Software& software) {
     software.nccl_version = table->string("nccl_version");
     software.nccl_library = table->string("nccl_library");
     software.nccl_plugins = texts(*table, "nccl_plugins");
+    software.nccl_plugin_files = read_plugins(*table);
     software.conf_files = texts(*table, "conf_files");
     software.topology_files = texts(*table, "topology_files");
     read_system(*table, software);

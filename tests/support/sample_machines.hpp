@@ -193,6 +193,7 @@ inline detect::Machine full_machine() {
     adapter.kind = detect::NicKind::roce;
     adapter.rdma_device = "mlx5_0";
     adapter.port = 1;
+    adapter.port_state = "active";
     adapter.master = "bond0";
     adapter.parent = "eth7";
     adapter.virtual_function = true;
@@ -205,6 +206,7 @@ inline detect::Machine full_machine() {
     adapter.pcie_generation_now = 4;
     adapter.pcie_width_now = 8;
     machine.gpu_nic_paths = {{PathType::PXB}};
+    machine.gpu_nic_acs_redirect = {{detect::AcsRedirect::on}};
     machine.limits.nproc = detect::kUnlimited;
     machine.routes = {{"10.0.0.9", "eth0", "10.0.0.1"}, {"2001:db8::1", "", ""}};
     detect::Software& software = machine.software;
@@ -220,6 +222,9 @@ inline detect::Machine full_machine() {
     software.container_kind = "docker";
     software.hypervisor = "kvm";
     software.scheduler = "slurm";
+    software.nccl_plugins = {"libnccl-net.so"};
+    software.nccl_plugin_files = {{"libnccl-net.so", "/opt/ofi/libnccl-net.so.0", "aws-ofi"},
+                                  {"libnccl-tuner.so", "", ""}};
     software.conf_files = {"/etc/nccl.conf"};
     software.topology_files = {"/var/run/nvidia-topologyd/virtualTopology.xml"};
     return machine;
