@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+#include "env/doctor/doctor.hpp"
+
+/// What `toporun doctor` prints.
+namespace toporun::launcher {
+
+/// Schema toporun.findings/1 (docs/doctor.md), indented by 2, with a last line end. Bytes that are
+/// no UTF-8 are replaced by U+FFFD.
+std::string findings_json(const env::Diagnosis& diagnosis);
+
+/// For people: a block a finding and a last line that counts; one line when there is nothing. Safe
+/// for a terminal. `colour`: severities in colour.
+std::string findings_text(const env::Diagnosis& diagnosis, bool colour);
+
+/// `toporun doctor --list`: each kind of fault by family.
+std::string check_list_text();
+std::string check_list_json();
+
+}  // namespace toporun::launcher
