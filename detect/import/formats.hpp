@@ -3,4 +3,8 @@
 #include "detect/import/importer.hpp"
 
 /// One function per format, each defined in a file of its own.
-namespace toporun::detect {}
+namespace toporun::detect {
+
+Importer hwloc_xml_importer();
+
+}  // namespace toporun::detect
