@@ -15,8 +15,11 @@ namespace toporun::detect {
 bool is_tar(std::string_view bytes);
 
 /// The machine whose /sys is `directory`/sys, or is `directory` itself (bus/pci, class/net,
-/// devices/system or class/infiniband lie below it). Throws Error when it is neither.
-Machine machine_from_tree(const std::string& directory);
+/// devices/system or class/infiniband lie below it). Throws Error when it is neither, and for the
+/// running machine's own. A sysfs under another name than "sys" is copied below
+/// `temporary_directory` first.
+Machine machine_from_tree(const std::string& directory,
+                          const std::string& temporary_directory = "/tmp");
 
 /// The machine whose /sys and other system files the archive holds, at its top or below leading
 /// directories. `name` is the file name for messages. Plain tar (ustar, GNU, pax) and gzip; others
