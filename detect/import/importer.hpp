@@ -28,6 +28,9 @@ struct Importer {
     /// expected) when nothing useful can be read; damage that leaves something is repaired or
     /// noted.
     Reading (*read)(const Lines& lines);
+    /// A job log in which several tasks or hosts speak is given whole; otherwise only the lines of
+    /// the first one are.
+    bool every_source = false;
 };
 
 /// All of them, in the order in which they are tried.
