@@ -17,7 +17,7 @@ Machine detect_machine(const Sources& sources) {
     const Files files(sources.root);
     Machine machine;
     detect_gpus(sources, files, machine);
-    machine.nics = detect_nics(files);
+    detect_network(sources, files, machine);
     detect_gpu_nic_paths(files, machine);
     machine.cpu = detect_cpu(sources.root, files, machine.notes);
     machine.limits = detect_limits(files);

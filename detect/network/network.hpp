@@ -1,17 +1,31 @@
 #pragma once
 
+#include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "detect/detect.hpp"
 #include "detect/files.hpp"
 #include "detect/machine.hpp"
 
 namespace toporun::detect {
 
+/// Fills `nics` and `routes`, with a note for each address that has no route.
+void detect_network(const Sources& sources, const Files& files, Machine& machine);
+
 /// The network interfaces in kernel order (on a tree: by ifindex, without addresses), with the RDMA
-/// device of the same port merged in, then the RDMA ports that have no interface.
-std::vector<Nic> detect_nics(const Files& files);
+/// device of the same port merged in, then the RDMA ports that have no interface. `deep` as in
+/// Sources.
+std::vector<Nic> detect_nics(const Files& files, bool deep, std::vector<std::string>& notes);
 
 /// What kind of interface /sys/class/net/`name` is.
 NicKind interface_kind(const Files& files, const std::string& name);
+
+/// The kind behind a driver's word: "vxlan" (IFLA_INFO_KIND of rtnetlink, DEVTYPE in sysfs).
+std::optional<NicKind> kind_of_driver_word(std::string_view word);
+
+/// The kind that a hardware type of linux/if_arp.h settles by itself: loopback, IPoIB, tunnels.
+std::optional<NicKind> kind_of_hardware_type(long long type);
 
 }  // namespace toporun::detect

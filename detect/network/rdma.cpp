@@ -1,11 +1,15 @@
 #include "detect/network/rdma.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <string>
 
 #include "base/text.hpp"
 #include "detect/gpu/pci.hpp"
+#include "detect/network/port_tables.hpp"
+#include "detect/network/relations.hpp"
+#include "detect/pcie_link.hpp"
 
 namespace toporun::detect {
 namespace {
@@ -16,12 +20,23 @@ struct Port {
     std::string device;
     int number = 0;
     std::string link_layer;
-    std::string state;
+    std::string state;  ///< "active", "down", ... "" unknown
     std::optional<double> rate_gbits;
     std::string interface;  ///< "" = none
     bool efa = false;
+    std::vector<Gid> gids;
+    std::vector<PortCounter> errors;
+};
+
+/// What all ports of an RDMA device share.
+struct Device {
+    std::string directory;
+    std::string guid;
+    std::string driver;
+    bool virtual_function = false;
     std::optional<PciAddress> pci;
     std::optional<int> numa_node;
+    PcieLink link;
 };
 
 /// "400 Gb/sec (4X NDR)": 400. "2.5 Gb/sec (1X SDR)": 2.5.
@@ -31,6 +46,31 @@ std::optional<double> rate(const std::optional<std::string>& text) {
     const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
     if (error != std::errc() || !(value > 0) || value > 1e6) return std::nullopt;
     return value;
+}
+
+/// "4: ACTIVE": "active".
+std::string state_word(const std::optional<std::string>& text) {
+    constexpr std::array<std::pair<std::string_view, const char*>, 5> kStates = {
+        {{"DOWN", "down"},
+         {"INIT", "init"},
+         {"ARMED", "armed"},
+         {"ACTIVE", "active"},
+         {"ACTIVE_DEFER", "active-defer"}}};
+    if (!text) return {};
+    const std::size_t colon = text->find(':');
+    const std::string_view word =
+        trim(std::string_view(*text).substr(colon == std::string::npos ? 0 : colon + 1));
+    for (const auto& [name, state] : kStates)
+        if (word == name) return state;
+    return {};
+}
+
+/// Whether an interface of the device's PCI function belongs to `port`. Cards with two ports on one
+/// function number their interfaces from 0; an IPoIB child has the number of its parent.
+bool is_interface_of_port(const Files& files, const std::string& directory, int port, bool alone) {
+    if (files.exists(directory + "/parent")) return false;
+    const auto number = files.integer(directory + "/dev_port");
+    return number ? *number == port - 1 : alone;
 }
 
 /// The interface of a port: the one its first GID belongs to, else the one of the same PCI function
@@ -43,30 +83,42 @@ std::string interface_of(const Files& files, const std::string& device, int port
         files.exists("/sys/class/net/" + *by_gid))
         return *by_gid;
     const std::vector<std::string> names = files.list(directory + "/device/net");
-    for (const std::string& name : names) {
-        const auto number = files.integer(directory + "/device/net/" + name + "/dev_port");
-        if (names.size() == 1 || number == port - 1) return name;
-    }
+    for (const std::string& name : names)
+        if (is_interface_of_port(files, directory + "/device/net/" + name, port, names.size() == 1))
+            return name;
     return {};
 }
 
-Port read_port(const Files& files, const std::string& device, int number) {
-    const std::string directory = "/sys/class/infiniband/" + device;
-    const std::string port_directory = directory + "/ports/" + std::to_string(number);
+Device read_device(const Files& files, const std::string& name) {
+    Device device;
+    device.directory = "/sys/class/infiniband/" + name;
+    device.guid = files.line(device.directory + "/node_guid").value_or("");
+    if (device.guid.find_first_not_of("0:") == std::string::npos) device.guid.clear();
+    device.driver = driver_of(files, device.directory + "/device");
+    device.virtual_function =
+        is_virtual_function(files, device.directory + "/device", device.driver);
+    device.pci = pci_in_path(files.real_path(device.directory + "/device").value_or(""));
+    if (!device.pci) return device;
+    if (const auto pci = read_pci_device(files, *device.pci)) device.numa_node = pci->numa_node;
+    device.link = read_pcie_link(files, *device.pci);
+    return device;
+}
+
+Port read_port(const Files& files, const Device& device, const std::string& name, int number,
+               bool deep) {
+    const std::string directory = device.directory + "/ports/" + std::to_string(number);
+    const bool whole = deep || !files.real();
     Port port;
-    port.device = device;
+    port.device = name;
     port.number = number;
-    port.link_layer = files.line(port_directory + "/link_layer").value_or("");
-    const auto state = files.line(port_directory + "/state");  // "4: ACTIVE"
-    port.state = !state ? "unknown" : state->ends_with(": ACTIVE") ? "up" : "down";
-    port.rate_gbits = rate(files.line(port_directory + "/rate"));
-    port.interface = interface_of(files, device, number);
-    const std::string driver = files.real_path(directory + "/device/driver").value_or("");
-    port.pci = pci_in_path(files.real_path(directory + "/device").value_or(""));
-    const auto vendor = files.hex(directory + "/device/vendor");
-    port.efa = driver.ends_with("/efa") || (vendor && *vendor == kVendorAmazon);
-    if (port.pci)
-        if (const auto pci = read_pci_device(files, *port.pci)) port.numa_node = pci->numa_node;
+    port.link_layer = files.line(directory + "/link_layer").value_or("");
+    port.state = state_word(files.line(directory + "/state"));
+    port.rate_gbits = rate(files.line(directory + "/rate"));
+    port.interface = interface_of(files, name, number);
+    const auto vendor = files.hex(device.directory + "/device/vendor");
+    port.efa = device.driver == "efa" || (vendor && *vendor == kVendorAmazon);
+    port.gids = read_gids(files, directory, port.link_layer == "InfiniBand", whole);
+    if (whole) port.errors = read_port_errors(files, directory);
     return port;
 }
 
@@ -76,50 +128,69 @@ NicKind kind_without_interface(const Port& port) {
     return port.link_layer == "InfiniBand" ? NicKind::infiniband : NicKind::other;
 }
 
-void merge(const Port& port, Nic& nic) {
+/// What both kinds of Nic get from their port.
+void take_port(const Device& device, Port port, Nic& nic) {
     nic.rdma_device = printable(port.device);
     nic.port = port.number;
-    if (nic.kind == NicKind::ethernet) nic.kind = NicKind::roce;
-    if (!nic.speed_gbits || nic.kind == NicKind::ipoib) nic.speed_gbits = port.rate_gbits;
-    if (!nic.pci) nic.pci = port.pci;
-    if (!nic.numa_node) nic.numa_node = port.numa_node;
+    nic.port_state = std::move(port.state);
+    nic.guid = device.guid;
+    nic.gids = std::move(port.gids);
+    nic.errors = std::move(port.errors);
+    nic.virtual_function = nic.virtual_function || device.virtual_function;
+    if (nic.driver.empty()) nic.driver = device.driver;
+    if (!nic.numa_node) nic.numa_node = device.numa_node;
+    if (!nic.pci) {
+        nic.pci = device.pci;
+        nic.pcie_generation = device.link.generation;
+        nic.pcie_width = device.link.width;
+        nic.pcie_generation_now = device.link.generation_now;
+        nic.pcie_width_now = device.link.width_now;
+    }
 }
 
-Nic rdma_only(const Port& port) {
+void merge(const Device& device, Port port, Nic& nic) {
+    if (nic.kind == NicKind::ethernet) nic.kind = NicKind::roce;
+    if (!nic.speed_gbits || nic.kind == NicKind::ipoib) nic.speed_gbits = port.rate_gbits;
+    take_port(device, std::move(port), nic);
+}
+
+Nic rdma_only(const Device& device, Port port) {
     Nic nic;
     nic.name = printable(port.device);
     nic.kind = kind_without_interface(port);
-    nic.state = port.state;
+    nic.state = port.state.empty() ? "unknown" : port.state == "active" ? "up" : "down";
     nic.speed_gbits = port.rate_gbits;
-    nic.pci = port.pci;
-    nic.numa_node = port.numa_node;
-    nic.rdma_device = nic.name;
-    nic.port = port.number;
+    take_port(device, std::move(port), nic);
     return nic;
+}
+
+std::vector<int> port_numbers(const Files& files, const Device& device) {
+    std::vector<int> numbers;
+    for (const std::string& name : files.list(device.directory + "/ports"))
+        if (const auto number = to_integer(name); number && *number > 0 && *number < 256)
+            numbers.push_back(static_cast<int>(*number));
+    std::sort(numbers.begin(), numbers.end());
+    if (numbers.size() > kMostPorts) numbers.resize(kMostPorts);
+    return numbers;
 }
 
 }  // namespace
 
-void add_rdma_devices(const Files& files, std::vector<Nic>& nics) {
+void add_rdma_devices(const Files& files, bool deep, std::vector<Nic>& nics) {
     const std::size_t interfaces = nics.size();
-    for (const std::string& device : files.list("/sys/class/infiniband")) {
-        std::vector<int> numbers;
-        for (const std::string& name : files.list("/sys/class/infiniband/" + device + "/ports"))
-            if (const auto number = to_integer(name); number && *number > 0 && *number < 256)
-                numbers.push_back(static_cast<int>(*number));
-        std::sort(numbers.begin(), numbers.end());
-        if (numbers.size() > kMostPorts) numbers.resize(kMostPorts);
-        for (const int number : numbers) {
-            const Port port = read_port(files, device, number);
+    for (const std::string& name : files.list("/sys/class/infiniband")) {
+        const Device device = read_device(files, name);
+        for (const int number : port_numbers(files, device)) {
+            Port port = read_port(files, device, name, number, deep);
             const auto end = nics.begin() + static_cast<std::ptrdiff_t>(interfaces);
             const auto same = std::find_if(nics.begin(), end, [&](const Nic& nic) {
                 return !port.interface.empty() && nic.name == printable(port.interface) &&
                        !nic.rdma_device;
             });
             if (same != end)
-                merge(port, *same);
+                merge(device, std::move(port), *same);
             else
-                nics.push_back(rdma_only(port));
+                nics.push_back(rdma_only(device, std::move(port)));
         }
     }
 }

@@ -9,7 +9,9 @@ namespace toporun::detect {
 
 /// The ports of /sys/class/infiniband: merged into the interface of the same port where there is
 /// one (an Ethernet interface becomes `roce`; bonds, VLANs and VFs keep their kind), else appended
-/// as a Nic named after the RDMA device (`infiniband`, `roce`, `efa`).
-void add_rdma_devices(const Files& files, std::vector<Nic>& nics);
+/// as a Nic named after the RDMA device (`infiniband`, `roce`, `efa`). Error counters are read on a
+/// tree or when `deep`: each may be a question to the adapter's firmware, which a launch must not
+/// wait for.
+void add_rdma_devices(const Files& files, bool deep, std::vector<Nic>& nics);
 
 }  // namespace toporun::detect

@@ -13,6 +13,11 @@ using detect::NicKind;
 constexpr const char* kIpv4Header =
     "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n";
 
+std::vector<Nic> nics_of(const std::string& root) {
+    std::vector<std::string> notes;
+    return detect::detect_nics(Files(root), false, notes);
+}
+
 /// An InfiniBand device on a PCI function, with one port.
 void add_rdma(const Tree& tree, const std::string& device, const std::string& pci,
               const std::string& link_layer, const std::string& state, const std::string& rate,
@@ -42,6 +47,13 @@ TEST_CASE("the kind of an interface comes from what its driver leaves in sysfs")
         {"tun0", 65534, {{"tun_flags", "0x1001\n"}}, NicKind::tunnel},
         {"wg0", 65534, {{"uevent", "DEVTYPE=wireguard\nINTERFACE=wg0\n"}}, NicKind::tunnel},
         {"flannel.1", 1, {{"uevent", "DEVTYPE=vxlan\n"}}, NicKind::tunnel},
+        {"gnv0", 1, {{"uevent", "DEVTYPE=geneve\n"}}, NicKind::tunnel},
+        {"ppp0", 512, {}, NicKind::tunnel},
+        {"tunl0", 768, {}, NicKind::tunnel},
+        {"tailscale0", 65534, {{"tun_flags", "0x5001\n"}}, NicKind::tunnel},
+        {"ipv0", 1, {{"uevent", "DEVTYPE=ipvlan\n"}, {"iflink", "2\n"}}, NicKind::ethernet},
+        {"lxc1", 1, {{"uevent", "DEVTYPE=netkit\n"}, {"iflink", "9\n"}}, NicKind::veth},
+        {"vrf0", 1, {{"uevent", "DEVTYPE=vrf\n"}}, NicKind::other},
         {"sit0", 776, {}, NicKind::tunnel},
         {"eth0.7", 1, {{"uevent", "DEVTYPE=vlan\n"}, {"iflink", "2\n"}}, NicKind::vlan},
         {"mac0", 1, {{"uevent", "DEVTYPE=macvlan\n"}, {"iflink", "2\n"}}, NicKind::ethernet},
@@ -79,7 +91,7 @@ TEST_CASE("interfaces of a tree come in kernel order with state, speed and route
                    "alpha\t00000000\t0101A8C0\t0003\t0\t0\t600\t00000000\t0\t0\t0\n"
                    "zeta\t00000000\t0100000A\t0003\t0\t0\t100\t00000000\t0\t0\t0\n"
                    "zeta\t0000000A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n");
-    const std::vector<Nic> nics = detect::detect_nics(Files(tree.root()));
+    const std::vector<Nic> nics = nics_of(tree.root());
     REQUIRE(nics.size() == 6);
     CHECK(nics[0].name == "lo");
     CHECK(nics[0].state == "up");
@@ -143,7 +155,7 @@ TEST_CASE("RDMA ports are merged into the interface of the same port") {
     add_rdma(tree, "rdmap0", "0000:43:00.0", "Unspecified", "4: ACTIVE", "200 Gb/sec (4X HDR)", "");
     add_rdma(tree, "mlx5_3", "0000:44:00.0", "InfiniBand", "1: DOWN", "10 Gb/sec (4X SDR)", "");
     add_rdma(tree, "mlx5_bond_0", "0000:45:00.0", "Ethernet", "4: ACTIVE", "nonsense", "bond0");
-    const std::vector<Nic> nics = detect::detect_nics(Files(tree.root()));
+    const std::vector<Nic> nics = nics_of(tree.root());
     REQUIRE(nics.size() == 5);
     CHECK(nics[0].name == "ib0");
     CHECK(nics[0].kind == NicKind::ipoib);
@@ -172,7 +184,7 @@ TEST_CASE("odd RDMA files end in a port without facts") {
     tree.directory("/sys/class/infiniband/bad/ports/99999999999");
     tree.write("/sys/class/infiniband/bad/ports/1/gid_attrs/ndevs/0", "../../../etc\n");
     tree.write("/sys/class/infiniband/file", "");
-    const std::vector<Nic> nics = detect::detect_nics(Files(tree.root()));
+    const std::vector<Nic> nics = nics_of(tree.root());
     REQUIRE(nics.size() == 1);
     CHECK(nics[0].kind == NicKind::other);
     CHECK(nics[0].state == "unknown");
@@ -180,7 +192,7 @@ TEST_CASE("odd RDMA files end in a port without facts") {
 }
 
 TEST_CASE("this machine's loopback has its address") {
-    const std::vector<Nic> nics = detect::detect_nics(Files(""));
+    const std::vector<Nic> nics = nics_of("");
     bool found = false;
     for (const Nic& nic : nics)
         for (const std::string& address : nic.addresses)

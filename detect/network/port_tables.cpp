@@ -1,0 +1,79 @@
+#include "detect/network/port_tables.hpp"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/text.hpp"
+
+namespace toporun::detect {
+namespace {
+
+constexpr int kMostGids = 256;     ///< size of the largest table, RoCE on mlx5
+constexpr int kMostEmptyGids = 8;  ///< in a row, before a short search ends
+
+/// Counters that stand for a fault of the link, the cable or the fabric, directories of sysfs
+/// (Linux Documentation/ABI/stable/sysfs-class-infiniband).
+constexpr std::array<const char*, 8> kErrorCounters = {
+    "counters/symbol_error",       "counters/link_error_recovery",
+    "counters/link_downed",        "counters/local_link_integrity_errors",
+    "counters/port_rcv_errors",    "hw_counters/local_ack_timeout_err",
+    "hw_counters/out_of_sequence", "hw_counters/rnr_nak_retry_err"};
+
+/// In the shortest form; "" for an entry that is empty or no address.
+std::string gid_text(const std::string& text) {
+    std::array<unsigned char, 16> bytes{};
+    char shortest[INET6_ADDRSTRLEN] = "";
+    if (inet_pton(AF_INET6, text.c_str(), bytes.data()) != 1 ||
+        std::all_of(bytes.begin(), bytes.end(), [](unsigned char byte) { return byte == 0; }) ||
+        inet_ntop(AF_INET6, bytes.data(), shortest, sizeof shortest) == nullptr)
+        return {};
+    return shortest;
+}
+
+/// sysfs has one word for InfiniBand and RoCE version 1: "IB/RoCE v1".
+std::string gid_type(const std::string& word, bool is_infiniband) {
+    if (word == "RoCE v2") return word;
+    if (word != "IB/RoCE v1") return {};
+    return is_infiniband ? "IB" : "RoCE v1";
+}
+
+}  // namespace
+
+std::vector<Gid> read_gids(const Files& files, const std::string& port_directory,
+                           bool is_infiniband, bool whole) {
+    std::vector<Gid> gids;
+    int empty = 0;
+    for (int index = 0; index < kMostGids && (whole || empty < kMostEmptyGids); ++index) {
+        const std::string number = std::to_string(index);
+        const auto text = files.line(port_directory + "/gids/" + number);
+        if (!text && !whole && !files.exists(port_directory + "/gids/" + number)) break;
+        Gid gid;
+        gid.index = index;
+        gid.address = text ? gid_text(*text) : std::string();
+        if (gid.address.empty()) {
+            ++empty;
+            continue;
+        }
+        empty = 0;
+        const std::string attributes = port_directory + "/gid_attrs";
+        gid.type =
+            gid_type(files.line(attributes + "/types/" + number).value_or(""), is_infiniband);
+        gid.interface = files.line(attributes + "/ndevs/" + number).value_or("");
+        gids.push_back(std::move(gid));
+    }
+    return gids;
+}
+
+std::vector<PortCounter> read_port_errors(const Files& files, const std::string& port_directory) {
+    std::vector<PortCounter> errors;
+    for (const std::string file : kErrorCounters) {
+        const auto value = files.integer(port_directory + "/" + file);
+        if (value && *value > 0)
+            errors.push_back({file.substr(file.find('/') + 1), static_cast<std::uint64_t>(*value)});
+    }
+    return errors;
+}
+
+}  // namespace toporun::detect
