@@ -1,167 +1,13 @@
 #include "launcher/report/json.hpp"
 
-#include <nlohmann/json.hpp>
-
+#include "launcher/report/json_values.hpp"
 #include "launcher/report/judge.hpp"
 #include "launcher/report/mask.hpp"
 #include "launcher/report/views.hpp"
 
-/// The one place that knows the JSON library. Keys are those of docs/report.md.
+/// Keys are those of docs/report.md.
 namespace toporun::launcher {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-std::string dumped(const Json& json) {
-    return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-template <typename T>
-Json or_null(const std::optional<T>& value) {
-    return value ? Json(*value) : Json(nullptr);
-}
-Json or_null(const std::string& text) {
-    return text.empty() ? Json(nullptr) : Json(text);
-}
-Json or_null(const std::optional<detect::PciAddress>& pci) {
-    return pci ? Json(pci->text()) : Json(nullptr);
-}
-Json or_null(const detect::CpuSet& cpus) {
-    return or_null(cpus.text());
-}
-
-/// A limit in bytes; "unlimited" where there is none.
-Json limit(const std::optional<std::uint64_t>& bytes) {
-    return bytes == detect::kUnlimited ? Json("unlimited") : or_null(bytes);
-}
-
-// --- machine
-// --------------------------------------------------------------------------------------
-
-Json gpu_object(const detect::Gpu& gpu) {
-    return {{"index", gpu.index},
-            {"name", or_null(gpu.name)},
-            {"vendor", or_null(gpu.vendor)},
-            {"pci", or_null(gpu.pci)},
-            {"uuid", or_null(gpu.uuid)},
-            {"numa_node", or_null(gpu.numa_node)},
-            {"cpus", or_null(gpu.cpus)},
-            {"memory_bytes", or_null(gpu.memory_bytes)},
-            {"pcie_generation", or_null(gpu.pcie_generation)},
-            {"pcie_width", or_null(gpu.pcie_width)},
-            {"mig", or_null(gpu.mig)},
-            {"compute_capability", or_null(gpu.compute_capability)}};
-}
-
-Json nic_object(const detect::Nic& nic) {
-    return {{"name", nic.name},
-            {"kind", detect::nic_kind_name(nic.kind)},
-            {"state", or_null(nic.state)},
-            {"speed_gbits", or_null(nic.speed_gbits)},
-            {"mtu", or_null(nic.mtu)},
-            {"addresses", nic.addresses},
-            {"pci", or_null(nic.pci)},
-            {"numa_node", or_null(nic.numa_node)},
-            {"rdma_device", or_null(nic.rdma_device)},
-            {"port", or_null(nic.port)},
-            {"default_route", nic.default_route}};
-}
-
-Json cpu_object(const detect::Cpu& cpu) {
-    Json nodes = Json::array();
-    for (const detect::NumaNode& node : cpu.numa_nodes) {
-        nodes.push_back({{"id", node.os_index},
-                         {"cpus", node.cpus.text()},
-                         {"memory_bytes", or_null(node.memory_bytes)}});
-    }
-    return {{"vendor", or_null(cpu.vendor)},
-            {"model", or_null(cpu.model)},
-            {"architecture", or_null(cpu.architecture)},
-            {"packages", or_null(cpu.packages)},
-            {"cores", cpu.cores.empty() ? Json(nullptr) : Json(cpu.cores.size())},
-            {"numa_nodes", nodes},
-            {"allowed", or_null(cpu.allowed)}};
-}
-
-Json limits_object(const detect::Limits& limits) {
-    return {{"shm_bytes", limit(limits.shm_bytes)},
-            {"shm_free_bytes", limit(limits.shm_free_bytes)},
-            {"memlock_bytes", limit(limits.memlock_bytes)},
-            {"nofile", limit(limits.nofile)},
-            {"cpu_quota", or_null(limits.cpu_quota)},
-            {"memory_bytes", or_null(limits.memory_bytes)},
-            {"memory_limit_bytes", limit(limits.memory_limit_bytes)}};
-}
-
-Json software_object(const detect::Software& software) {
-    return {{"driver", or_null(software.driver)},
-            {"nccl_version", or_null(software.nccl_version)},
-            {"nccl_library", or_null(software.nccl_library)},
-            {"nccl_plugins", software.nccl_plugins},
-            {"kernel", or_null(software.kernel)},
-            {"iommu_translating", or_null(software.iommu_translating)},
-            {"acs_redirect", or_null(software.acs_redirect)}};
-}
-
-Json path_matrix(const std::vector<std::vector<detect::PathType>>& paths) {
-    Json rows = Json::array();
-    for (const auto& row : paths) {
-        Json names = Json::array();
-        for (const detect::PathType path : row) names.push_back(detect::path_name(path));
-        rows.push_back(std::move(names));
-    }
-    return rows;
-}
-
-Json path_matrix(const std::vector<std::vector<std::optional<detect::PathType>>>& paths) {
-    Json rows = Json::array();
-    for (const auto& row : paths) {
-        Json names = Json::array();
-        for (const auto& path : row) {
-            names.push_back(path ? Json(detect::path_name(*path)) : Json(nullptr));
-        }
-        rows.push_back(std::move(names));
-    }
-    return rows;
-}
-
-/// true, false, null for a pair that nothing is known of.
-Json acs_matrix(const std::vector<std::vector<detect::AcsRedirect>>& matrix) {
-    Json rows = Json::array();
-    for (const auto& row : matrix) {
-        Json cells = Json::array();
-        for (const detect::AcsRedirect cell : row)
-            cells.push_back(cell == detect::AcsRedirect::unknown
-                                ? Json(nullptr)
-                                : Json(cell == detect::AcsRedirect::on));
-        rows.push_back(std::move(cells));
-    }
-    return rows;
-}
-
-Json machine_object(const detect::Machine& machine) {
-    Json gpus = Json::array();
-    for (const detect::Gpu& gpu : machine.gpus) gpus.push_back(gpu_object(gpu));
-    Json nics = Json::array();
-    for (const detect::Nic& nic : machine.nics) nics.push_back(nic_object(nic));
-    return {{"schema", "toporun.machine/1"},
-            {"hostname", or_null(machine.hostname)},
-            {"vendor", or_null(machine.vendor)},
-            {"product", or_null(machine.product)},
-            {"container", machine.container},
-            {"virtual_machine", machine.virtual_machine},
-            {"gpus", gpus},
-            {"gpu_paths", path_matrix(machine.gpu_paths)},
-            {"gpu_links", machine.gpu_links},
-            {"gpu_acs_redirect", acs_matrix(machine.gpu_acs_redirect)},
-            {"nvswitch", machine.nvswitch},
-            {"nics", nics},
-            {"gpu_nic_paths", path_matrix(machine.gpu_nic_paths)},
-            {"cpu", cpu_object(machine.cpu)},
-            {"limits", limits_object(machine.limits)},
-            {"software", software_object(machine.software)},
-            {"notes", machine.notes}};
-}
 
 // --- plan
 // -----------------------------------------------------------------------------------------
@@ -379,10 +225,6 @@ std::vector<std::string> program_words(const Command& command) {
 }
 
 }  // namespace
-
-std::string machine_json(const detect::Machine& machine) {
-    return dumped(machine_object(machine));
-}
 
 std::string settings_json(const env::Plan& plan) {
     return dumped({{"schema", "toporun.settings/1"},

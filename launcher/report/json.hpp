@@ -3,18 +3,15 @@
 #include <string>
 #include <vector>
 
-#include "detect/machine.hpp"
 #include "env/plan.hpp"
 #include "launcher/command/command.hpp"
 #include "launcher/command/launch.hpp"
+#include "launcher/report/machine_json.hpp"
 #include "launcher/report/report.hpp"
 
 /// JSON texts for programs (docs/report.md), indented by 2, with a last line end. Unknown is null.
 /// Bytes that are no UTF-8 are replaced by U+FFFD.
 namespace toporun::launcher {
-
-/// Schema toporun.machine/1.
-std::string machine_json(const detect::Machine& machine);
 
 /// Schema toporun.settings/1.
 std::string settings_json(const env::Plan& plan);

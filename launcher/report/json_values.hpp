@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "detect/machine.hpp"
+
+/// How facts are spelled in JSON. For the sources that write JSON only: the library's header is
+/// heavy.
+namespace toporun::launcher {
+
+using Json = nlohmann::ordered_json;
+
+/// Indented by 2, with a last line end; bytes that are no UTF-8 become U+FFFD.
+inline std::string dumped(const Json& json) {
+    return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+template <typename T>
+Json or_null(const std::optional<T>& value) {
+    return value ? Json(*value) : Json(nullptr);
+}
+inline Json or_null(const std::string& text) {
+    return text.empty() ? Json(nullptr) : Json(text);
+}
+inline Json or_null(const std::optional<detect::PciAddress>& pci) {
+    return pci ? Json(pci->text()) : Json(nullptr);
+}
+inline Json or_null(const detect::CpuSet& cpus) {
+    return or_null(cpus.text());
+}
+
+/// A limit; "unlimited" where there is none.
+inline Json limit(const std::optional<std::uint64_t>& value) {
+    return value == detect::kUnlimited ? Json("unlimited") : or_null(value);
+}
+
+/// Schema toporun.machine/1 (machine_json.cpp).
+Json machine_object(const detect::Machine& machine);
+
+}  // namespace toporun::launcher
