@@ -8,14 +8,18 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "detect/detect.hpp"
 #include "detect/import/import.hpp"
+#include "detect/import/merge.hpp"
+#include "detect/import/sys_tree.hpp"
 #include "detect/machine_toml.hpp"
 #include "detect/software/nccl_conf.hpp"
+#include "env/interface_model.hpp"
 
 namespace toporun::launcher {
 namespace {
@@ -80,21 +84,42 @@ detect::Machine this_machine(const Environment& environment, const std::string& 
     sources.program = program;
     sources.home = value(environment, "HOME");
     sources.deep = deep;
+    sources.conf_file = value(environment, "NCCL_CONF_FILE");
+    sources.topology_file = value(environment, "NCCL_TOPO_FILE");
+    for (const auto& [name, unused] : environment) sources.variables.push_back(name);
+    // The kernel is asked for its route to the rendezvous; a name would have to be looked up first.
+    const std::string rendezvous = value(environment, "MASTER_ADDR");
+    if (env::parse_ip(rendezvous)) sources.destinations.push_back(rendezvous);
+    const std::string cache = value(environment, "XDG_CACHE_HOME");
+    if (cache.starts_with('/'))
+        sources.cache_directory = cache + "/toporun";
+    else if (sources.home.starts_with('/'))
+        sources.cache_directory = sources.home + "/.cache/toporun";
     return detect::detect_machine(sources);
 }
 
+detect::Machine read_capture(const std::string& name, const Environment& environment) {
+    std::error_code error;
+    if (std::filesystem::is_directory(name, error)) return detect::machine_from_tree(name);
+    const bool standard_input = name == "-";
+    const detect::Capture capture{standard_input ? "standard input" : name,
+                                  read_text_file(standard_input ? "/dev/stdin" : name)};
+    if (!detect::is_tar(capture.text)) return detect::import_captures({&capture, 1});
+    const std::string temporary = value(environment, "TMPDIR");
+    return detect::machine_from_tar(capture.text, capture.name,
+                                    temporary.empty() ? "/tmp" : temporary);
+}
+
 /// --machine and --from together: a saved machine is one capture among the others.
-detect::Machine captured_machine(const Arguments& arguments) {
+detect::Machine captured_machine(const Arguments& arguments, const Environment& environment) {
     std::vector<std::string> names = arguments.machine_files;
     names.insert(names.end(), arguments.captures.begin(), arguments.captures.end());
     if (std::count(names.begin(), names.end(), "-") > 1)
         throw Error("standard input can be read once only", "--from -", "name a file instead");
-    std::vector<detect::Capture> captures;
-    for (const std::string& name : names)
-        captures.push_back(name == "-"
-                               ? detect::Capture{"standard input", read_text_file("/dev/stdin")}
-                               : detect::Capture{name, read_text_file(name)});
-    return detect::import_captures(captures);
+    std::vector<detect::NamedMachine> parts;
+    for (const std::string& name : names) parts.push_back({name, read_capture(name, environment)});
+    return parts.size() == 1 ? std::move(parts.front().machine)
+                             : detect::merge_machines(std::move(parts));
 }
 
 }  // namespace
@@ -105,7 +130,7 @@ detect::Machine read_machine(const Arguments& arguments, const Environment& envi
     if (arguments.machine_files.size() > 1)
         throw Error("--machine was given twice", {}, "a saved machine is one file");
     if (!arguments.captures.empty()) {
-        machine = captured_machine(arguments);
+        machine = captured_machine(arguments, environment);
     } else if (!arguments.machine_files.empty()) {
         const std::string& file = arguments.machine_files.front();
         machine = detect::machine_from_toml(read_text_file(file), file);
