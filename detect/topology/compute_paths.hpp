@@ -1,7 +1,6 @@
 #pragma once
 
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "detect/machine.hpp"
@@ -36,11 +35,5 @@ struct PathRules {
 /// GPUDirect is not to be used is left as it is: these are the distances that its levels are
 /// compared with.
 TreePaths compute_paths(SystemTree tree, const PathRules& rules = {});
-
-/// One NVLink, GB/s in one direction, by NCCL's constants; an unknown capability counts as 80.
-double nvlink_gbytes_per_s(std::optional<int> compute_capability, std::optional<int> nccl_version);
-
-/// One xGMI link by RCCL's constants (src/graph/topo.h).
-double xgmi_gbytes_per_s(std::string_view architecture);
 
 }  // namespace toporun::detect

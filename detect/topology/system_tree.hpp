@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "detect/pci_address.hpp"
@@ -11,6 +10,9 @@
 /// NCCL's own picture of a node (src/graph/topo.cc): NUMA domains, PCIe switches, GPUs, adapters
 /// and their links. Live detection and captures fill it, compute_paths() judges it.
 namespace toporun::detect {
+
+/// Stands for a version of NCCL that is not known: newer than all.
+inline constexpr int kNewestNccl = 99'99'99;
 
 /// What a device hangs on: the nearest PCIe switch (position in SystemTree::switches), or a CPU
 /// directly (position in SystemTree::cpus).
@@ -92,9 +94,5 @@ struct SystemTree {
 /// Bandwidth of a PCIe link by NCCL's reckoning, GB/s in one direction. NCCL takes an unknown
 /// generation for 3 and an unknown width for 16 (src/graph/topo.cc).
 double pcie_gbytes_per_s(std::optional<int> generation, std::optional<int> width);
-
-/// Generation of a link rate as sysfs and NCCL's XML print it ("16.0 GT/s PCIe", "8 GT/s"), nothing
-/// for other words.
-std::optional<int> parse_pcie_rate(std::string_view rate);
 
 }  // namespace toporun::detect
