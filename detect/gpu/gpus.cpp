@@ -5,14 +5,37 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "detect/gpu/amd.hpp"
 #include "detect/gpu/gpu_links.hpp"
 #include "detect/gpu/helper_process.hpp"
+#include "detect/gpu/nvml_facts.hpp"
 #include "detect/gpu/nvml_report.hpp"
 #include "detect/gpu/paths.hpp"
 #include "detect/gpu/pci.hpp"
+#include "detect/pcie_link.hpp"
 
 namespace toporun::detect {
 namespace {
+
+/// Generation and lanes in use by sysfs, where NVML did not tell.
+void read_pcie_link_now(const Files& files, Gpu& gpu) {
+    if (!gpu.pci || (gpu.pcie_generation_now && gpu.pcie_width_now)) return;
+    const PcieLink link = read_pcie_link(files, *gpu.pci);
+    if (!gpu.pcie_generation_now) gpu.pcie_generation_now = link.generation_now;
+    if (!gpu.pcie_width_now) gpu.pcie_width_now = link.width_now;
+}
+
+/// Only lanes tell of a fault: an idle GPU lowers the generation by itself.
+void note_trained_down(const Gpu& gpu, std::vector<std::string>& notes) {
+    if (gpu.pcie_width && gpu.pcie_width_now && *gpu.pcie_width_now < *gpu.pcie_width)
+        notes.push_back(fmt::format("GPU {}: the PCIe link runs with {} of {} lanes", gpu.index,
+                                    *gpu.pcie_width_now, *gpu.pcie_width));
+}
+
+bool any_nvidia(const std::vector<Gpu>& gpus) {
+    return std::any_of(gpus.begin(), gpus.end(),
+                       [](const Gpu& gpu) { return gpu.vendor == "nvidia"; });
+}
 
 bool nvml_is_named(const Sources& sources) {
     return sources.nvml_library != kDefaultNvmlLibrary;
@@ -23,9 +46,7 @@ bool nvml_is_named(const Sources& sources) {
 bool should_ask_nvml(const Sources& sources, const Files& files, const std::vector<Gpu>& gpus) {
     if (nvml_is_named(sources)) return true;
     if (!files.real()) return false;
-    const bool on_bus =
-        std::any_of(gpus.begin(), gpus.end(), [](const Gpu& g) { return g.vendor == "nvidia"; });
-    return on_bus || files.exists("/dev/nvidiactl") || files.exists("/dev/dxg");
+    return any_nvidia(gpus) || files.exists("/dev/nvidiactl") || files.exists("/dev/dxg");
 }
 
 std::string outcome_text(const NvmlReport& report, const std::string& library) {
@@ -48,7 +69,7 @@ std::string outcome_text(const NvmlReport& report, const std::string& library) {
 /// NVML's report by way of the helper process; a failure is one note.
 std::unique_ptr<NvmlReport> query_nvml(const Sources& sources, std::vector<std::string>& notes) {
     const auto work = [&] {
-        const auto report = ask_nvml(sources.nvml_library);
+        const auto report = ask_nvml({sources.nvml_library, sources.deep});
         return std::string(reinterpret_cast<const char*>(report.get()), sizeof *report);
     };
     const HelperResult answer = run_helper(work, sources.nvml_limit, sizeof(NvmlReport));
@@ -66,11 +87,6 @@ std::unique_ptr<NvmlReport> query_nvml(const Sources& sources, std::vector<std::
     return report;
 }
 
-std::optional<int> known(std::int32_t value) {
-    if (value == kUnknownNumber) return std::nullopt;
-    return value;
-}
-
 Gpu merge(const NvmlGpu& told, int index, const std::vector<Gpu>& on_bus) {
     const auto address = PciAddress::parse(told.pci.data());
     const auto seen = std::find_if(on_bus.begin(), on_bus.end(),
@@ -79,14 +95,20 @@ Gpu merge(const NvmlGpu& told, int index, const std::vector<Gpu>& on_bus) {
     gpu.index = index;
     gpu.vendor = "nvidia";
     gpu.pci = address;
-    if (told.name[0] != '\0') gpu.name = told.name.data();
-    if (told.uuid[0] != '\0') gpu.uuid = told.uuid.data();
-    if (told.memory_bytes != 0) gpu.memory_bytes = told.memory_bytes;
-    if (const auto mig = known(told.mig)) gpu.mig = *mig == 1;
-    gpu.compute_capability = known(told.compute_capability);
-    if (const auto generation = known(told.pcie_generation)) gpu.pcie_generation = generation;
-    if (const auto width = known(told.pcie_width)) gpu.pcie_width = width;
+    take_nvml_facts(told, gpu);
     return gpu;
+}
+
+/// Notes of what is wrong with a GPU by NVML's own word.
+void note_faults(const NvmlGpu& told, const Gpu& gpu, std::vector<std::string>& notes) {
+    if (!gpu.pci) {
+        const std::string words = printable(told.failure.data());
+        notes.push_back(
+            fmt::format("NVML: GPU {} does not answer{}; it may have fallen off the bus", gpu.index,
+                        words.empty() ? "" : " (" + words + ")"));
+    }
+    for (const std::string& fault : fabric_faults(told.fabric_health))
+        notes.push_back(fmt::format("GPU {}: NVLink fabric: {}", gpu.index, fault));
 }
 
 void take_gpus(const NvmlReport& report, Machine& machine) {
@@ -94,12 +116,11 @@ void take_gpus(const NvmlReport& report, Machine& machine) {
     machine.gpus.clear();
     for (std::uint32_t i = 0; i < report.gpu_count; ++i) {
         machine.gpus.push_back(merge(report.gpus[i], static_cast<int>(i), on_bus));
-        if (!machine.gpus.back().pci)
-            machine.notes.push_back(
-                fmt::format("NVML: GPU {} does not answer; it may have fallen off the bus", i));
+        note_faults(report.gpus[i], machine.gpus.back(), machine.notes);
     }
     for (const Gpu& gpu : on_bus)
-        if (std::none_of(machine.gpus.begin(), machine.gpus.end(),
+        if (gpu.vendor == "nvidia" &&
+            std::none_of(machine.gpus.begin(), machine.gpus.end(),
                          [&](const Gpu& other) { return other.pci == gpu.pci; }))
             machine.notes.push_back(
                 fmt::format("GPU {} is on the PCI bus but not given to this job", gpu.pci->text()));
@@ -131,10 +152,13 @@ void take_peer_access(const NvmlReport& report, Machine& machine) {
 }
 
 void take_links(const NvmlReport& report, const Files& files, Machine& machine) {
-    const NvLinks links = read_links(report, [&](const PciAddress& address) {
+    const auto class_of = [&](const PciAddress& address) {
         const auto found = files.hex(pci_directory(address) + "/class");
         return found ? std::optional(static_cast<unsigned>(*found)) : std::nullopt;
-    });
+    };
+    for (std::size_t i = 0; i < machine.gpus.size(); ++i)
+        machine.gpus[i].links = nvml_links(report, i, class_of);
+    const NvLinks links = read_links(report, class_of);
     machine.gpu_links = pair_links(links);
     machine.nvswitch = std::any_of(links.to_switch.begin(), links.to_switch.end(),
                                    [](int count) { return count > 0; });
@@ -144,22 +168,23 @@ void take_links(const NvmlReport& report, const Files& files, Machine& machine) 
                                                 links.inactive[i], report.gpus[i].link_count));
 }
 
-std::optional<std::string> driver_version(const Files& files) {
+/// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue ...": the first dotted number.
+/// The open modules say "NVIDIA UNIX Open Kernel Module for x86_64  570.124.06".
+void read_driver(const Files& files, Software& software) {
     const auto text = files.line("/proc/driver/nvidia/version");
-    if (!text) return std::nullopt;
-    // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue ...": the first dotted
-    // number.
+    if (!text || text->find("Kernel Module") == std::string::npos) return;
     for (const std::string& word : split(*text, ' '))
         if (word.find('.') != std::string::npos &&
-            word.find_first_not_of("0123456789.") == std::string::npos)
-            return word;
-    return std::nullopt;
+            word.find_first_not_of("0123456789.") == std::string::npos) {
+            software.driver = word;
+            break;
+        }
+    software.driver_open = text->find("Open Kernel Module") != std::string::npos;
 }
 
 void note_gpus_without_nvml(const Files& files, Machine& machine) {
-    if (machine.gpus.empty()) return;
-    const bool nvidia = machine.gpus.front().vendor == "nvidia";
-    if (nvidia && !files.exists("/dev/nvidiactl"))
+    const bool sys_alone = !files.exists("/dev") && !files.exists("/proc");  // a capture
+    if (!sys_alone && !files.exists("/dev/nvidiactl"))
         machine.notes.emplace_back(
             "GPUs are on the PCI bus but /dev/nvidiactl is missing: no driver here, or a container "
             "that was started without GPUs");
@@ -171,16 +196,23 @@ void note_gpus_without_nvml(const Files& files, Machine& machine) {
 
 void detect_gpus(const Sources& sources, const Files& files, Machine& machine) {
     machine.gpus = pci_gpus(files);
-    machine.software.driver = driver_version(files);
+    read_driver(files, machine.software);
     std::unique_ptr<NvmlReport> report;
     if (should_ask_nvml(sources, files, machine.gpus)) report = query_nvml(sources, machine.notes);
+    if (report && report->gpu_count == 0 && !any_nvidia(machine.gpus)) report.reset();
     if (report) {
         take_gpus(*report, machine);
         take_links(*report, files, machine);
         take_peer_access(*report, machine);
         if (report->driver[0] != '\0') machine.software.driver = report->driver.data();
-    } else {
+    } else if (any_nvidia(machine.gpus)) {
         note_gpus_without_nvml(files, machine);
+    } else {
+        detect_amd_gpus(files, machine);
+    }
+    for (Gpu& gpu : machine.gpus) {
+        read_pcie_link_now(files, gpu);
+        note_trained_down(gpu, machine.notes);
     }
     detect_gpu_paths(files, report.get(), machine);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "detect/gpu/nvml_links.hpp"
 #include "detect/gpu/nvml_report.hpp"
 
 namespace toporun::detect {
@@ -11,6 +12,9 @@ namespace {
 using nvml::Device;
 using nvml::Functions;
 using nvml::kSuccess;
+
+/// GPUs register with an NVLink fabric from Hopper on; earlier ones have nothing to tell.
+constexpr int kFabricFromCapability = 90;
 
 template <std::size_t N>
 void copy_text(std::array<char, N>& to, const char* from) {
@@ -41,11 +45,24 @@ const char* bind_all(void* library, Functions& f) {
     TOPORUN_OPTIONAL(nvmlDeviceGetMemoryInfo);
     TOPORUN_OPTIONAL(nvmlDeviceGetMigMode);
     TOPORUN_OPTIONAL(nvmlDeviceGetCudaComputeCapability);
+    TOPORUN_OPTIONAL(nvmlDeviceGetArchitecture);
     TOPORUN_OPTIONAL(nvmlDeviceGetGpuMaxPcieLinkGeneration);
     TOPORUN_OPTIONAL(nvmlDeviceGetMaxPcieLinkGeneration);
     TOPORUN_OPTIONAL(nvmlDeviceGetMaxPcieLinkWidth);
+    TOPORUN_OPTIONAL(nvmlDeviceGetCurrPcieLinkGeneration);
+    TOPORUN_OPTIONAL(nvmlDeviceGetCurrPcieLinkWidth);
+    TOPORUN_OPTIONAL(nvmlDeviceGetPersistenceMode);
+    TOPORUN_OPTIONAL(nvmlDeviceGetEccMode);
+    TOPORUN_OPTIONAL(nvmlDeviceGetRemappedRows);
+    TOPORUN_OPTIONAL(nvmlDeviceGetCurrentClocksEventReasons);
+    TOPORUN_OPTIONAL(nvmlDeviceGetCurrentClocksThrottleReasons);
+    TOPORUN_OPTIONAL(nvmlDeviceGetFieldValues);
     TOPORUN_OPTIONAL(nvmlDeviceGetNvLinkState);
+    TOPORUN_OPTIONAL(nvmlDeviceGetNvLinkVersion);
     TOPORUN_OPTIONAL(nvmlDeviceGetNvLinkRemotePciInfo_v2);
+    TOPORUN_OPTIONAL(nvmlDeviceGetNvLinkRemoteDeviceType);
+    TOPORUN_OPTIONAL(nvmlDeviceGetGpuFabricInfoV);
+    TOPORUN_OPTIONAL(nvmlDeviceGetGpuFabricInfo);
     TOPORUN_OPTIONAL(nvmlDeviceGetP2PStatus);
     TOPORUN_OPTIONAL(nvmlDeviceGetTopologyCommonAncestor);
 #undef TOPORUN_OPTIONAL
@@ -66,24 +83,16 @@ std::int32_t number(nvml::Result (*function)(Device, unsigned*), Device device) 
     return static_cast<std::int32_t>(value);
 }
 
-void ask_links(const Functions& f, Device device, NvmlGpu& gpu) {
-    gpu.link_active.fill(kUnknownNumber);
-    if (f.nvmlDeviceGetNvLinkState == nullptr) return;
-    for (unsigned link = 0; link < nvml::kMostLinks; ++link) {
-        int active = 0;  // an unsupported or missing link is no error of the query
-        if (f.nvmlDeviceGetNvLinkState(device, link, &active) != kSuccess) continue;
-        ++gpu.link_count;
-        gpu.link_active[link] = active != 0;
-        nvml::PciInfo peer{};
-        if (active != 0 && f.nvmlDeviceGetNvLinkRemotePciInfo_v2 != nullptr &&
-            f.nvmlDeviceGetNvLinkRemotePciInfo_v2(device, link, &peer) == kSuccess) {
-            peer.bus_id[sizeof peer.bus_id - 1] = '\0';
-            copy_text(gpu.link_peer[link], peer.bus_id);
-        }
-    }
+/// A fact that is off or on, of a function that tells the present and the pending one.
+std::int32_t mode(nvml::Result (*function)(Device, unsigned*, unsigned*), Device device) {
+    unsigned now = 0;
+    unsigned pending = 0;
+    if (function == nullptr || function(device, &now, &pending) != kSuccess || now > 1)
+        return kUnknownNumber;
+    return static_cast<std::int32_t>(now);
 }
 
-void ask_gpu(const Functions& f, Device device, NvmlGpu& gpu) {
+void ask_identity(const Functions& f, Device device, NvmlGpu& gpu) {
     nvml::PciInfo pci{};
     if (f.nvmlDeviceGetPciInfo_v3(device, &pci) == kSuccess) {
         pci.bus_id[sizeof pci.bus_id - 1] = '\0';
@@ -91,32 +100,95 @@ void ask_gpu(const Functions& f, Device device, NvmlGpu& gpu) {
     }
     if (f.nvmlDeviceGetName != nullptr) f.nvmlDeviceGetName(device, gpu.name.data(), 96);
     if (f.nvmlDeviceGetUUID != nullptr) f.nvmlDeviceGetUUID(device, gpu.uuid.data(), 96);
-    nvml::Memory memory{};
-    if (f.nvmlDeviceGetMemoryInfo != nullptr &&
-        f.nvmlDeviceGetMemoryInfo(device, &memory) == kSuccess)
-        gpu.memory_bytes = memory.total;
-    unsigned mig = 0;
-    unsigned mig_pending = 0;
-    const bool has_mig = f.nvmlDeviceGetMigMode != nullptr &&
-                         f.nvmlDeviceGetMigMode(device, &mig, &mig_pending) == kSuccess;
-    gpu.mig = has_mig ? mig != 0 : kUnknownNumber;
     int major = 0;
     int minor = 0;
-    const bool has_capability =
-        f.nvmlDeviceGetCudaComputeCapability != nullptr &&
-        f.nvmlDeviceGetCudaComputeCapability(device, &major, &minor) == kSuccess;
-    const bool sane = major >= 0 && major < 1000 && minor >= 0 && minor < 10;
-    gpu.compute_capability = has_capability && sane ? major * 10 + minor : kUnknownNumber;
-    // What the GPU can do; the older call gives what GPU and slot can do together.
+    if (f.nvmlDeviceGetCudaComputeCapability != nullptr &&
+        f.nvmlDeviceGetCudaComputeCapability(device, &major, &minor) == kSuccess && major >= 0 &&
+        major < 1000 && minor >= 0 && minor < 10)
+        gpu.compute_capability = major * 10 + minor;
+    gpu.architecture = number(f.nvmlDeviceGetArchitecture, device);
+}
+
+void ask_memory(const Functions& f, Device device, NvmlGpu& gpu) {
+    nvml::Memory memory{};
+    if (f.nvmlDeviceGetMemoryInfo == nullptr ||
+        f.nvmlDeviceGetMemoryInfo(device, &memory) != kSuccess)
+        return;
+    gpu.memory_bytes = memory.total;
+    gpu.memory_used_bytes = memory.used;
+}
+
+void ask_pcie(const Functions& f, Device device, NvmlGpu& gpu) {
+    // What GPU and slot can do together; the other call gives what the GPU alone can do.
     gpu.pcie_generation = number(f.nvmlDeviceGetMaxPcieLinkGeneration, device);
     if (gpu.pcie_generation == kUnknownNumber)
         gpu.pcie_generation = number(f.nvmlDeviceGetGpuMaxPcieLinkGeneration, device);
     gpu.pcie_width = number(f.nvmlDeviceGetMaxPcieLinkWidth, device);
-    ask_links(f, device, gpu);
+    gpu.pcie_generation_now = number(f.nvmlDeviceGetCurrPcieLinkGeneration, device);
+    gpu.pcie_width_now = number(f.nvmlDeviceGetCurrPcieLinkWidth, device);
+}
+
+/// Version 3 of the structure, then version 2, then the call of the first drivers that had it.
+void ask_fabric(const Functions& f, Device device, NvmlGpu& gpu) {
+    nvml::Result status = 0;
+    if (f.nvmlDeviceGetGpuFabricInfoV != nullptr)
+        for (const unsigned version : {nvml::kFabricVersion3, nvml::kFabricVersion2}) {
+            nvml::FabricInfoV info{};
+            info.version = version;
+            if (f.nvmlDeviceGetGpuFabricInfoV(device, &info) != kSuccess) continue;
+            gpu.fabric_state = info.state;
+            gpu.fabric_health = info.health_mask;
+            status = info.status;
+            break;
+        }
+    nvml::FabricInfo info{};
+    if (gpu.fabric_state == kUnknownNumber && f.nvmlDeviceGetGpuFabricInfo != nullptr &&
+        f.nvmlDeviceGetGpuFabricInfo(device, &info) == kSuccess) {
+        gpu.fabric_state = info.state;
+        status = info.status;
+    }
+    if (gpu.fabric_state != nvml::kFabricCompleted) return;
+    gpu.fabric_status = status;
+    if (status != kSuccess) copy_text(gpu.fabric_error, f.nvmlErrorString(status));
+}
+
+std::int32_t clock_reasons(const Functions& f, Device device) {
+    unsigned long long reasons = 0;  // the same bits under a new name since driver 535
+    for (const auto function :
+         {f.nvmlDeviceGetCurrentClocksEventReasons, f.nvmlDeviceGetCurrentClocksThrottleReasons})
+        if (function != nullptr && function(device, &reasons) == kSuccess)
+            return static_cast<std::int32_t>(reasons & 0xffff);
+    return kUnknownNumber;
+}
+
+void ask_health(const Functions& f, Device device, NvmlGpu& gpu) {
+    gpu.persistence = number(f.nvmlDeviceGetPersistenceMode, device);
+    gpu.ecc = mode(f.nvmlDeviceGetEccMode, device);
+    gpu.clock_reasons = clock_reasons(f, device);
+    unsigned corrected = 0;
+    unsigned uncorrected = 0;
+    unsigned pending = 0;
+    unsigned failed = 0;
+    if (f.nvmlDeviceGetRemappedRows != nullptr &&
+        f.nvmlDeviceGetRemappedRows(device, &corrected, &uncorrected, &pending, &failed) ==
+            kSuccess) {
+        gpu.row_remap_pending = pending != 0;
+        gpu.row_remap_failed = failed != 0;
+    }
+}
+
+void ask_gpu(const Functions& f, Device device, bool deep, NvmlGpu& gpu) {
+    ask_identity(f, device, gpu);
+    ask_memory(f, device, gpu);
+    gpu.mig = mode(f.nvmlDeviceGetMigMode, device);
+    ask_pcie(f, device, gpu);
+    ask_links(f, device, deep, gpu);
+    if (gpu.compute_capability >= kFabricFromCapability) ask_fabric(f, device, gpu);
+    if (deep) ask_health(f, device, gpu);
 }
 
 NvmlPair ask_pair(const Functions& f, Device a, Device b) {
-    NvmlPair pair{kUnknownNumber, kUnknownNumber, kUnknownNumber};
+    NvmlPair pair;
     int value = 0;
     if (f.nvmlDeviceGetP2PStatus != nullptr) {
         if (f.nvmlDeviceGetP2PStatus(a, b, nvml::kP2pRead, &value) == kSuccess) pair.read = value;
@@ -128,57 +200,36 @@ NvmlPair ask_pair(const Functions& f, Device a, Device b) {
     return pair;
 }
 
-void ask_gpus(const Functions& f, NvmlReport& report) {
+void ask_gpus(const Functions& f, bool deep, NvmlReport& report) {
     unsigned count = 0;
     if (const int code = f.nvmlDeviceGetCount_v2(&count); code != kSuccess)
         return fail(report, NvmlOutcome::count_failed, code, f.nvmlErrorString(code));
     count = std::min(count, kMostGpus);
     std::array<Device, kMostGpus> devices{};
-    for (unsigned index = 0; index < count; ++index)
-        if (f.nvmlDeviceGetHandleByIndex_v2(index, &devices[index]) == kSuccess)
-            ask_gpu(f, devices[index], report.gpus[index]);
-        else
+    for (unsigned index = 0; index < count; ++index) {
+        const nvml::Result code = f.nvmlDeviceGetHandleByIndex_v2(index, &devices[index]);
+        if (code == kSuccess) {
+            ask_gpu(f, devices[index], deep, report.gpus[index]);
+        } else {
             devices[index] = nullptr;  // a GPU that has fallen off the bus keeps its index
+            copy_text(report.gpus[index].failure, f.nvmlErrorString(code));
+        }
+    }
     for (unsigned a = 0; a < count; ++a)
         for (unsigned b = 0; b < count; ++b)
-            report.pairs[a][b] = a != b && devices[a] != nullptr && devices[b] != nullptr
-                                     ? ask_pair(f, devices[a], devices[b])
-                                     : NvmlPair{kUnknownNumber, kUnknownNumber, kUnknownNumber};
+            if (a != b && devices[a] != nullptr && devices[b] != nullptr)
+                report.pairs[a][b] = ask_pair(f, devices[a], devices[b]);
     report.gpu_count = count;
-}
-
-template <std::size_t N>
-void terminate(std::array<char, N>& text) {
-    text.back() = '\0';
-    std::replace_if(
-        text.begin(), text.end() - 1, [](char c) { return c != '\0' && (c < 0x20 || c > 0x7e); },
-        '?');
-}
-
-void within(std::int32_t& value, std::int32_t most) {
-    if (value < 0 || value > most) value = kUnknownNumber;
-}
-
-void check(NvmlGpu& gpu) {
-    terminate(gpu.pci);
-    terminate(gpu.name);
-    terminate(gpu.uuid);
-    within(gpu.mig, 1);
-    within(gpu.compute_capability, 9999);
-    within(gpu.pcie_generation, 9);
-    within(gpu.pcie_width, 32);
-    within(gpu.link_count, nvml::kMostLinks);
-    for (std::int32_t& active : gpu.link_active) within(active, 1);
-    for (auto& peer : gpu.link_peer) terminate(peer);
 }
 
 }  // namespace
 
-std::unique_ptr<NvmlReport> ask_nvml(const std::string& library) {
+std::unique_ptr<NvmlReport> ask_nvml(const NvmlRequest& request) {
     auto answer = std::make_unique<NvmlReport>();
     NvmlReport& report = *answer;
     report.magic = kNvmlReportMagic;
-    void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed: drivers mind
+    void* handle =
+        dlopen(request.library.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed: drivers mind
     if (handle == nullptr) {
         fail(report, NvmlOutcome::no_library, 0, dlerror());
         return answer;
@@ -194,22 +245,8 @@ std::unique_ptr<NvmlReport> ask_nvml(const std::string& library) {
     }
     if (f.nvmlSystemGetDriverVersion != nullptr)
         f.nvmlSystemGetDriverVersion(report.driver.data(), 80);
-    ask_gpus(f, report);
+    ask_gpus(f, request.deep, report);
     return answer;
-}
-
-std::unique_ptr<NvmlReport> decode_nvml_report(std::string_view bytes) {
-    auto decoded = std::make_unique<NvmlReport>();
-    NvmlReport& report = *decoded;
-    if (bytes.size() != sizeof report) return nullptr;
-    std::memcpy(&report, bytes.data(), sizeof report);
-    if (report.magic != kNvmlReportMagic || report.outcome > NvmlOutcome::count_failed ||
-        report.gpu_count > kMostGpus)
-        return nullptr;
-    terminate(report.text);
-    terminate(report.driver);
-    for (NvmlGpu& gpu : report.gpus) check(gpu);
-    return decoded;
 }
 
 }  // namespace toporun::detect
