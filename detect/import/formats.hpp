@@ -6,5 +6,15 @@
 namespace toporun::detect {
 
 Importer hwloc_xml_importer();
+Importer ip_json_importer();
+Importer ip_addr_importer();
+Importer ip_brief_importer();
+Importer ifconfig_importer();
+Importer ibstat_importer();
+Importer ibv_devinfo_importer();
+Importer ibdev2netdev_importer();
+Importer rdma_link_importer();
+Importer show_gids_importer();
+Importer sys_class_infiniband_importer();
 
 }  // namespace toporun::detect

@@ -1,0 +1,128 @@
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "detect/import/formats.hpp"
+#include "detect/import/interface_text.hpp"
+
+/// `ibv_devinfo`, with and without -v: a block per device, in it one per port.
+namespace toporun::detect {
+namespace {
+
+/// The device of "hca_id: mlx5_0", "" for other lines.
+std::string_view device_of(std::string_view text) {
+    const auto pair = key_and_value(text);
+    if (!pair || pair->first != "hca_id" || !rdma_name(pair->second)) return {};
+    return pair->second;
+}
+
+/// The number in "GID[  3]".
+std::optional<int> gid_index(std::string_view key) {
+    if (!key.starts_with("GID[") || !key.ends_with(']')) return std::nullopt;
+    return number_in(trim(key.substr(4, key.size() - 5)), 0, 65535);
+}
+
+/// Lanes in "4X (2)".
+std::optional<int> lanes(std::string_view width) {
+    const std::size_t x = width.find_first_of("Xx");
+    return x == std::string_view::npos ? std::nullopt : number_in(width.substr(0, x), 1, 16);
+}
+
+class Blocks {
+  public:
+    bool read_line(std::string_view text) {
+        if (const std::string_view device = device_of(text); !device.empty()) {
+            finish();
+            device_ = {};
+            device_.device = device;
+            return true;
+        }
+        if (device_.device.empty()) return false;
+        const auto pair = key_and_value(text);
+        if (!pair)  // lines of -v without a value: "GUID_CHANGE", names of capabilities
+            return trim(text).empty() || text[0] == ' ' || text[0] == '\t';
+        if (pair->first == "port" &&
+            pair->second.find_first_not_of("0123456789") == std::string_view::npos) {
+            finish();
+            port_ = device_;
+            port_->port = number_in(pair->second, 1, 255);
+            return port_->port.has_value();
+        }
+        device_fact(pair->first, pair->second);
+        if (port_) port_fact(pair->first, pair->second);
+        return true;
+    }
+
+    std::vector<PastedPort> take() {
+        finish();
+        return std::move(ports_);
+    }
+
+  private:
+    void device_fact(std::string_view key, std::string_view value) {
+        if (port_) return;
+        if (key == "node_guid") device_.guid = value;
+        if (key == "vendor_id") device_.vendor_id = value;
+    }
+
+    void port_fact(std::string_view key, std::string_view value) {
+        if (key == "state") port_->state = value;
+        if (key == "link_layer") port_->link_layer = value;
+        if (key == "active_mtu") port_->mtu = number_in(value.substr(0, value.find(' ')), 1, 65536);
+        if (key == "active_width") width_ = lanes(value);
+        if (key == "active_speed") lane_gbits_ = listed_rate(value);
+        const auto index = gid_index(key);
+        if (!index) return;
+        // "fe80::1, RoCE v2"; old ones print no type.
+        const std::size_t comma = value.find(',');
+        const std::string_view type =
+            comma == std::string_view::npos ? std::string_view() : value.substr(comma + 1);
+        if (auto gid = listed_gid(*index, value.substr(0, comma), type, ""))
+            port_->gids.push_back(std::move(*gid));
+    }
+
+    void finish() {
+        if (port_) {
+            if (width_ && lane_gbits_) port_->rate_gbits = *width_ * *lane_gbits_;
+            ports_.push_back(std::move(*port_));
+        }
+        port_.reset();
+        width_.reset();
+        lane_gbits_.reset();
+    }
+
+    PastedPort device_;  ///< what holds for all its ports
+    std::optional<PastedPort> port_;
+    std::optional<int> width_;
+    std::optional<double> lane_gbits_;  ///< of one lane
+    std::vector<PastedPort> ports_;
+};
+
+bool recognise(const Lines& lines) {
+    return std::any_of(lines.lines.begin(), lines.lines.end(),
+                       [](const PastedLine& line) { return !device_of(line.text).empty(); });
+}
+
+Reading read(const Lines& lines) {
+    Blocks blocks;
+    Reading reading;
+    for (const PastedLine& line : lines.lines)
+        reading.understood.push_back(blocks.read_line(line.text));
+    const std::vector<PastedPort> ports = blocks.take();
+    if (ports.empty()) {
+        const auto first =
+            std::find_if(lines.lines.begin(), lines.lines.end(),
+                         [](const PastedLine& line) { return !device_of(line.text).empty(); });
+        throw lines.error(*first, 0, "expected \"port: 1\" and its state below the device");
+    }
+    reading.machine.gpus_known = false;
+    reading.machine.nics = to_nics(ports);
+    return reading;
+}
+
+}  // namespace
+
+Importer ibv_devinfo_importer() {
+    return {"ibv_devinfo", recognise, read};
+}
+
+}  // namespace toporun::detect

@@ -1,0 +1,427 @@
+#include "detect/import/interface_text.hpp"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <set>
+#include <utility>
+
+#include "base/text.hpp"
+
+namespace toporun::detect {
+namespace {
+
+/// IFLA_INFO_KIND of the kernel's drivers. What is not here says nothing of its own.
+constexpr std::array<std::pair<std::string_view, NicKind>, 31> kInfoKinds = {{
+    {"bond", NicKind::bond},        {"team", NicKind::bond},
+    {"bridge", NicKind::bridge},    {"openvswitch", NicKind::bridge},
+    {"vlan", NicKind::vlan},        {"veth", NicKind::veth},
+    {"netkit", NicKind::veth},      {"ipoib", NicKind::ipoib},
+    {"tun", NicKind::tunnel},       {"wireguard", NicKind::tunnel},
+    {"vxlan", NicKind::tunnel},     {"geneve", NicKind::tunnel},
+    {"gre", NicKind::tunnel},       {"gretap", NicKind::tunnel},
+    {"ip6gre", NicKind::tunnel},    {"ip6gretap", NicKind::tunnel},
+    {"erspan", NicKind::tunnel},    {"ip6erspan", NicKind::tunnel},
+    {"ipip", NicKind::tunnel},      {"sit", NicKind::tunnel},
+    {"ip6tnl", NicKind::tunnel},    {"vti", NicKind::tunnel},
+    {"vti6", NicKind::tunnel},      {"xfrm", NicKind::tunnel},
+    {"ppp", NicKind::tunnel},       {"macvlan", NicKind::ethernet},
+    {"macvtap", NicKind::ethernet}, {"ipvlan", NicKind::ethernet},
+    {"dummy", NicKind::other},      {"ifb", NicKind::other},
+    {"vrf", NicKind::other},
+}};
+
+/// Link types of `ip` (ARPHRD_* of linux/if_arp.h). "ether" says nothing more.
+constexpr std::array<std::pair<std::string_view, NicKind>, 12> kLinkTypes = {{
+    {"loopback", NicKind::loopback},
+    {"infiniband", NicKind::ipoib},
+    {"none", NicKind::tunnel},
+    {"ppp", NicKind::tunnel},
+    {"ipip", NicKind::tunnel},
+    {"tunnel", NicKind::tunnel},
+    {"tunnel6", NicKind::tunnel},
+    {"sit", NicKind::tunnel},
+    {"gre", NicKind::tunnel},
+    {"gre6", NicKind::tunnel},
+    {"[65534]", NicKind::tunnel},
+    {"ieee802.11", NicKind::ethernet},
+}};
+
+/// How much of the name has to match: all of it, the stem and then a number, or the stem alone.
+enum class Match { whole, number, stem };
+
+struct NameRule {
+    std::string_view stem;
+    Match match;
+    NicKind kind;
+};
+
+/// The first that matches counts.
+constexpr NameRule kNameRules[] = {
+    {"lo", Match::whole, NicKind::loopback},
+    {"docker", Match::number, NicKind::bridge},  // Docker, and the k8s, LXD, libvirt bridges
+    {"docker_gwbridge", Match::whole, NicKind::bridge},
+    {"br-", Match::stem, NicKind::bridge},
+    {"br", Match::number, NicKind::bridge},
+    {"bridge", Match::number, NicKind::bridge},
+    {"virbr", Match::number, NicKind::bridge},
+    {"cni", Match::number, NicKind::bridge},
+    {"cni-podman", Match::stem, NicKind::bridge},
+    {"podman", Match::number, NicKind::bridge},
+    {"nerdctl", Match::number, NicKind::bridge},
+    {"cbr", Match::number, NicKind::bridge},
+    {"kube-bridge", Match::whole, NicKind::bridge},
+    {"lxcbr", Match::number, NicKind::bridge},
+    {"lxdbr", Match::number, NicKind::bridge},
+    {"mpqemubr", Match::number, NicKind::bridge},
+    {"vmbr", Match::number, NicKind::bridge},
+    {"xenbr", Match::number, NicKind::bridge},
+    {"ovs-system", Match::whole, NicKind::bridge},
+    {"ovsbr", Match::number, NicKind::bridge},
+    {"veth", Match::stem, NicKind::veth},
+    {"cali", Match::stem, NicKind::veth},  // Calico's end of a pod
+    {"lxc", Match::stem, NicKind::veth},   // Cilium's and LXC's
+    {"cilium_host", Match::whole, NicKind::veth},
+    {"cilium_net", Match::whole, NicKind::veth},
+    {"flannel", Match::stem, NicKind::tunnel},  // VXLAN
+    {"cilium_vxlan", Match::whole, NicKind::tunnel},
+    {"vxlan", Match::stem, NicKind::tunnel},
+    {"genev_sys", Match::stem, NicKind::tunnel},
+    {"antrea-tun", Match::stem, NicKind::tunnel},
+    {"tunl", Match::number, NicKind::tunnel},
+    {"tun", Match::stem, NicKind::tunnel},
+    {"tap", Match::stem, NicKind::tunnel},
+    {"vnet", Match::number, NicKind::tunnel},  // libvirt's tap of a guest
+    {"utun", Match::number, NicKind::tunnel},
+    {"tailscale", Match::stem, NicKind::tunnel},
+    {"wg", Match::stem, NicKind::tunnel},
+    {"nordlynx", Match::stem, NicKind::tunnel},
+    {"CloudflareWARP", Match::whole, NicKind::tunnel},
+    {"zt", Match::stem, NicKind::tunnel},  // ZeroTier: zt and ten letters
+    {"ppp", Match::number, NicKind::tunnel},
+    {"gre", Match::number, NicKind::tunnel},
+    {"gretap", Match::number, NicKind::tunnel},
+    {"erspan", Match::number, NicKind::tunnel},
+    {"sit", Match::number, NicKind::tunnel},
+    {"ip6tnl", Match::number, NicKind::tunnel},
+    {"ip6gre", Match::number, NicKind::tunnel},
+    {"ip_vti", Match::number, NicKind::tunnel},
+    {"ip6_vti", Match::number, NicKind::tunnel},
+    {"ipip", Match::number, NicKind::tunnel},
+    {"dummy", Match::number, NicKind::other},
+    {"kube-ipvs", Match::number, NicKind::other},
+    {"nodelocaldns", Match::whole, NicKind::other},
+    {"ifb", Match::number, NicKind::other},
+    {"bond", Match::stem, NicKind::bond},
+    {"team", Match::number, NicKind::bond},
+    {"vlan", Match::number, NicKind::vlan},
+    {"ib", Match::number, NicKind::ipoib},
+    {"ibp", Match::number, NicKind::ipoib},  // systemd: ib by path, slot, onboard index, MAC
+    {"ibs", Match::number, NicKind::ipoib},
+    {"ibo", Match::number, NicKind::ipoib},
+    {"ibx", Match::stem, NicKind::ipoib},
+    {"macvlan", Match::stem, NicKind::ethernet},
+    {"macvtap", Match::stem, NicKind::ethernet},
+    {"eth", Match::number, NicKind::ethernet},
+    {"eno", Match::number, NicKind::ethernet},
+    {"ens", Match::number, NicKind::ethernet},
+    {"enp", Match::number, NicKind::ethernet},
+    {"enP", Match::number, NicKind::ethernet},  // with a PCI domain
+    {"enx", Match::stem, NicKind::ethernet},
+    {"enc", Match::number, NicKind::ethernet},
+    {"ena", Match::stem, NicKind::ethernet},
+    {"em", Match::number, NicKind::ethernet},
+    {"p", Match::number, NicKind::ethernet},  // biosdevname: p1p1
+    {"usb", Match::number, NicKind::ethernet},
+    {"wl", Match::stem, NicKind::ethernet},
+};
+
+bool digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+bool matches(const NameRule& rule, std::string_view name) {
+    if (!name.starts_with(rule.stem)) return false;
+    const std::string_view rest = name.substr(rule.stem.size());
+    if (rule.match == Match::whole) return rest.empty();
+    return rule.match == Match::stem || (!rest.empty() && digit(rest.front()));
+}
+
+/// "bond0.2093", "eth0.100": the number of a VLAN behind the last dot.
+bool vlan_name(std::string_view name) {
+    const std::size_t dot = name.rfind('.');
+    if (dot == std::string_view::npos || dot == 0) return false;
+    return number_in(name.substr(dot + 1), 0, 4095).has_value();
+}
+
+template <std::size_t size>
+std::optional<NicKind> look_up(const std::array<std::pair<std::string_view, NicKind>, size>& table,
+                               std::string_view word) {
+    for (const auto& [name, kind] : table)
+        if (name == word) return kind;
+    return std::nullopt;
+}
+
+/// What an interface is whose own words do not say it, by the one behind its `@`: that of another
+/// network namespace is the far end of a virtual pair; that of this one is what a VLAN lies on,
+/// unless the name tells another kind.
+std::optional<NicKind> kind_by_relation(const PastedInterface& pasted) {
+    if (pasted.below.empty()) return std::nullopt;
+    if (pasted.below.starts_with("if") && number_in(pasted.below.substr(2), 1, INT32_MAX))
+        return NicKind::veth;
+    const auto by_name = kind_of_name(pasted.name);
+    return by_name && *by_name != NicKind::ethernet ? by_name : NicKind::vlan;
+}
+
+NicKind kind_of(const PastedInterface& pasted) {
+    if (pasted.flag("LOOPBACK")) return NicKind::loopback;
+    const auto by_link = look_up(kLinkTypes, pasted.link_type);
+    if (by_link == NicKind::loopback || by_link == NicKind::ipoib) return *by_link;
+    if (const auto kind = look_up(kInfoKinds, pasted.info_kind)) return *kind;
+    if (pasted.flag("MASTER")) return NicKind::bond;  // IFF_MASTER: set by the bonding driver
+    if (by_link) return *by_link;
+    if (virtual_function_name(pasted.name)) return NicKind::vf;
+    if (const auto kind = kind_by_relation(pasted)) return *kind;
+    const auto by_name = kind_of_name(pasted.name);
+    // A name of an IPoIB interface on an Ethernet link is somebody's fancy.
+    if (by_name && !(by_name == NicKind::ipoib && pasted.link_type == "ether")) return *by_name;
+    return NicKind::ethernet;
+}
+
+/// The kernel's RUNNING flag, by which NCCL takes or leaves an interface. iproute2 does not print
+/// it: NO-CARRIER is its word for "UP and not RUNNING", and the operational state is UP or UNKNOWN
+/// exactly where a running interface has the flag (net/core/dev.c, dev_get_flags).
+std::string state_of(const PastedInterface& pasted) {
+    const bool oper_known = !pasted.operstate.empty();
+    const bool oper_up = pasted.operstate == "UP" || pasted.operstate == "UNKNOWN";
+    if (pasted.flags.empty()) return !oper_known ? "unknown" : oper_up ? "up" : "down";
+    if (!pasted.flag("UP") || pasted.flag("NO-CARRIER")) return "down";
+    if (pasted.flag("RUNNING")) return "up";
+    if (oper_known) return oper_up ? "up" : "down";
+    return pasted.flag("LOWER_UP") ? "up" : "unknown";
+}
+
+std::string lower(std::string_view text) {
+    std::string out(text);
+    for (char& c : out)
+        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    return out;
+}
+
+/// Nic::port_state of "4: ACTIVE", "PORT_ACTIVE (4)", "Active", "INIT", "Initializing", ... A port
+/// that defers an error is still active to the kernel's readers, but carries nothing.
+std::string port_state(std::string_view text) {
+    const std::string word = lower(text);
+    if (word.find("defer") != std::string::npos) return "down";
+    for (const auto& [part, state] : {std::pair{"active", "active"}, std::pair{"down", "down"},
+                                      std::pair{"init", "init"}, std::pair{"arm", "armed"}})
+        if (word.find(part) != std::string::npos) return state;
+    return {};
+}
+
+/// "0x0002c90300000001", "0002:c903:0000:0001": groups of four hexadecimal digits.
+std::string guid_text(std::string_view text) {
+    std::string digits;
+    const std::string word = lower(text);
+    for (const char c : word.starts_with("0x") ? std::string_view(word).substr(2) : word) {
+        if (digit(c) || (c >= 'a' && c <= 'f'))
+            digits += c;
+        else if (c != ':')
+            return {};
+    }
+    if (digits.size() != 16 || digits.find_first_not_of('0') == std::string::npos) return {};
+    for (const std::size_t at : {12u, 8u, 4u}) digits.insert(at, ":");
+    return digits;
+}
+
+NicKind port_kind(const PastedPort& pasted) {
+    const std::string layer = lower(pasted.link_layer);
+    if (layer == "infiniband") return NicKind::infiniband;
+    // 0x1d0f is Amazon. EFA calls its link layer unspecified.
+    if (lower(pasted.vendor_id) == "0x1d0f" || pasted.device.starts_with("efa_"))
+        return NicKind::efa;
+    if (layer == "ethernet") return NicKind::roce;
+    if (layer == "unspecified" && pasted.device.starts_with("rdmap")) return NicKind::efa;
+    if (!layer.empty() || pasted.interface.empty()) return NicKind::other;
+    const NicKind kind = nic_of_name(pasted.interface).kind;
+    return kind == NicKind::ipoib ? NicKind::infiniband : NicKind::roce;
+}
+
+}  // namespace
+
+bool PastedInterface::flag(std::string_view word) const {
+    return std::find(flags.begin(), flags.end(), word) != flags.end();
+}
+
+std::optional<NicKind> kind_of_name(std::string_view name) {
+    if (virtual_function_name(name)) return NicKind::vf;
+    for (const NameRule& rule : kNameRules) {
+        if (!matches(rule, name)) continue;
+        const bool wire = rule.kind == NicKind::ethernet || rule.kind == NicKind::bond ||
+                          rule.kind == NicKind::bridge;
+        return wire && vlan_name(name) ? NicKind::vlan : rule.kind;
+    }
+    if (vlan_name(name)) return NicKind::vlan;
+    return std::nullopt;
+}
+
+bool known_info_kind(std::string_view word) {
+    return look_up(kInfoKinds, word).has_value();
+}
+
+bool virtual_function_name(std::string_view name) {
+    if (!name.starts_with("en") && !name.starts_with("ib")) return false;
+    const std::size_t v = name.rfind('v');
+    return v != std::string_view::npos && v > 3 && digit(name[v - 1]) &&
+           number_in(name.substr(v + 1), 0, 4095);
+}
+
+bool interface_name(std::string_view word) {
+    if (word.empty() || word.size() > 15 || word == "." || word == "..") return false;  // IFNAMSIZ
+    return std::none_of(word.begin(), word.end(), [](char c) {
+        return static_cast<unsigned char>(c) <= ' ' || c == '/' || c == ':' || c == '\x7f';
+    });
+}
+
+bool rdma_name(std::string_view word) {
+    if (word.empty() || word.size() > 63) return false;
+    return std::all_of(word.begin(), word.end(), [](char c) {
+        return digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+               c == '-' || c == '.';
+    });
+}
+
+std::pair<std::string_view, std::string_view> split_at_sign(std::string_view word) {
+    const std::size_t at = word.find('@');
+    if (at == std::string_view::npos) return {word, {}};
+    const std::string_view below = word.substr(at + 1);
+    return {word.substr(0, at), below == "NONE" ? std::string_view() : below};
+}
+
+std::optional<int> number_in(std::string_view word, int low, int high) {
+    int value = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (error != std::errc() || end != word.data() + word.size()) return std::nullopt;
+    return value >= low && value <= high ? std::optional(value) : std::nullopt;
+}
+
+std::optional<std::string> address_with_prefix(std::string_view text, std::optional<int> prefix) {
+    const std::size_t slash = text.find('/');
+    const std::string address(text.substr(0, std::min(slash, std::size_t{64})));
+    std::array<unsigned char, 16> bytes{};
+    const bool v4 = inet_pton(AF_INET, address.c_str(), bytes.data()) == 1;
+    if (!v4 && inet_pton(AF_INET6, address.c_str(), bytes.data()) != 1) return std::nullopt;
+    std::array<char, INET6_ADDRSTRLEN> out{};
+    inet_ntop(v4 ? AF_INET : AF_INET6, bytes.data(), out.data(), out.size());
+    const int longest = v4 ? 32 : 128;
+    if (slash != std::string_view::npos) {
+        prefix = number_in(text.substr(slash + 1), 0, longest);
+        if (!prefix) return std::nullopt;
+    }
+    if (!prefix || *prefix < 0 || *prefix > longest) return std::string(out.data());
+    return fmt::format("{}/{}", out.data(), *prefix);
+}
+
+Nic to_nic(const PastedInterface& pasted) {
+    Nic nic;
+    nic.name = printable(pasted.name);
+    nic.kind = kind_of(pasted);
+    nic.state = state_of(pasted);
+    nic.mtu = pasted.mtu;
+    nic.addresses = pasted.addresses;
+    nic.os_index = pasted.os_index;
+    nic.master = printable(pasted.master);
+    nic.virtual_function = virtual_function_name(pasted.name);
+    if (nic.kind == NicKind::vlan || nic.kind == NicKind::tunnel || nic.kind == NicKind::ipoib ||
+        nic.kind == NicKind::ethernet)
+        nic.parent = printable(pasted.below);
+    if (nic.kind == NicKind::vlan && nic.parent.empty() && vlan_name(nic.name))
+        nic.parent = nic.name.substr(0, nic.name.rfind('.'));
+    return nic;
+}
+
+Nic nic_of_name(std::string_view name) {
+    PastedInterface pasted;
+    pasted.name = name;
+    return to_nic(pasted);
+}
+
+std::optional<std::pair<std::string_view, std::string_view>> key_and_value(std::string_view line) {
+    const std::size_t colon = line.find(':');
+    if (colon == std::string_view::npos) return std::nullopt;
+    return std::pair(trim(line.substr(0, colon)), trim(line.substr(colon + 1)));
+}
+
+std::optional<double> listed_rate(std::string_view text) {
+    double value = 0;
+    const std::string_view word = trim(text);
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (error != std::errc() || !(value > 0) || value > 1e6) return std::nullopt;
+    return value;
+}
+
+std::optional<Gid> listed_gid(int index, std::string_view address, std::string_view type,
+                              std::string_view interface) {
+    const auto canonical = address_with_prefix(trim(address));
+    if (!canonical || canonical->find(':') == std::string::npos || *canonical == "::" ||
+        canonical->find('/') != std::string::npos)
+        return std::nullopt;
+    Gid gid;
+    gid.index = index;
+    gid.address = *canonical;
+    const std::string word = lower(trim(type));
+    if (word.ends_with("v2"))
+        gid.type = "RoCE v2";
+    else if (word.ends_with("roce v1") || word == "v1")
+        gid.type = "RoCE v1";
+    else if (word == "ib" || word == "infiniband")
+        gid.type = "IB";
+    if (interface_name(interface)) gid.interface = printable(interface);
+    return gid;
+}
+
+Nic to_nic(const PastedPort& pasted) {
+    Nic nic;
+    nic.name = printable(pasted.device);
+    nic.rdma_device = nic.name;
+    nic.port = pasted.port;
+    nic.kind = port_kind(pasted);
+    nic.port_state = port_state(pasted.state);
+    nic.state = nic.port_state.empty() ? "unknown" : nic.port_state == "active" ? "up" : "down";
+    // A port without a link shows a rate that is no fact: the slowest one, "10".
+    if (nic.state != "down") nic.speed_gbits = pasted.rate_gbits;
+    nic.mtu = pasted.mtu;
+    nic.guid = guid_text(pasted.guid);
+    nic.pci = pasted.pci;
+    nic.numa_node = pasted.numa_node;
+    nic.gids = pasted.gids;
+    nic.errors = pasted.errors;
+    return nic;
+}
+
+std::vector<Nic> to_nics(const std::vector<PastedPort>& ports) {
+    std::vector<Nic> nics;
+    std::set<std::string> taken;
+    for (const PastedPort& port : ports) {
+        Nic nic = to_nic(port);
+        if (nic.state == "unknown" && !port.interface_state.empty())
+            nic.state = port.interface_state;
+        if (!port.interface.empty() && taken.insert(port.interface).second) {
+            const Nic interface = nic_of_name(port.interface);
+            nic.name = interface.name;
+            if (!port.interface_state.empty()) nic.state = port.interface_state;
+            nic.virtual_function = interface.virtual_function;
+            if (nic.kind == NicKind::infiniband)
+                nic.kind = NicKind::ipoib;
+            else if (interface.kind != NicKind::ethernet && interface.kind != NicKind::ipoib)
+                nic.kind = interface.kind;  // as detection: bonds, VLANs and VFs keep theirs
+        }
+        nics.push_back(std::move(nic));
+    }
+    return nics;
+}
+
+}  // namespace toporun::detect
