@@ -171,12 +171,19 @@ class SystemReader {
     void read_pci(const pugi::xml_node& pci, const TreeParent& parent) {
         const unsigned kind = pci_class(pci);
         const bool has_devices = pci.child("pci") != nullptr;
-        if (pci.child("gpu") || (kind >> 8 == 0x03 && !pci.child("nic") && !has_devices))
+        const bool display = kind >> 8 == 0x03 || kind == 0x1200;
+        if (pci.child("gpu") || (display && !pci.child("nic") && !has_devices && may_be_gpu(pci)))
             read_gpu(pci, parent);
         else if (pci.child("nic") || (kind >> 8 == 0x02 && !has_devices))
             read_adapter(pci, pci.child("nic"), parent);
         else
             read_switch(pci, parent);
+    }
+
+    /// Not the graphics of a board's management controller.
+    bool may_be_gpu(const pugi::xml_node& pci) const {
+        const unsigned vendor = id(pci, "vendor");
+        return vendor == 0 || vendor == kNvidia || vendor == kAmd;
     }
 
     void read_switch(const pugi::xml_node& pci, const TreeParent& parent) {
