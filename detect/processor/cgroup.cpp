@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/text.hpp"
 #include "detect/mounts.hpp"
 
@@ -32,15 +33,20 @@ std::optional<std::string> own_path(const std::string& membership, const std::st
     return std::nullopt;
 }
 
+/// Whether the group lies in the part of the hierarchy that is mounted.
+bool shows(const Mount& mount, const std::string& path) {
+    const std::string root = mount.root == "/" ? "" : mount.root;
+    return path == root || path.starts_with(root + "/");
+}
+
 /// The group's directory. A path outside the mounted part (a container that sees its own group as
 /// the top) is the mount point itself.
 Group group_at(const Mount& mount, const std::string& path) {
     Group group{mount.point, path};
-    const std::string root = mount.root == "/" ? "" : mount.root;
-    if (path != root && !path.starts_with(root + "/"))
+    if (!shows(mount, path))
         group.path.clear();
     else
-        group.path = path.substr(root.size());
+        group.path = path.substr(mount.root == "/" ? 0 : mount.root.size());
     if (group.path == "/" || group.path.find("/..") != std::string::npos) group.path.clear();
     return group;
 }
@@ -49,15 +55,19 @@ std::optional<Group> find_group(const std::vector<Mount>& mounts, const std::str
                                 const std::string& controller) {
     const auto path = own_path(membership, controller);
     if (!path) return std::nullopt;
+    const Mount* best = nullptr;
     for (const Mount& mount : mounts) {
         const std::vector<std::string> options = split(mount.super_options, ',');
         const bool fits = controller.empty()
                               ? mount.type == "cgroup2"
                               : mount.type == "cgroup" && std::find(options.begin(), options.end(),
                                                                     controller) != options.end();
-        if (fits) return group_at(mount, *path);
+        if (!fits) continue;
+        // A container may have the host's hierarchy mounted beside its own.
+        if (best == nullptr || (!shows(*best, *path) && shows(mount, *path))) best = &mount;
     }
-    return std::nullopt;
+    if (best == nullptr) return std::nullopt;
+    return group_at(*best, *path);
 }
 
 std::optional<double> quota_v2(const Files& files, const std::string& directory) {
@@ -83,6 +93,26 @@ std::optional<std::uint64_t> memory_limit(const Files& files, const std::string&
     return static_cast<std::uint64_t>(*limit);
 }
 
+std::optional<std::uint64_t> pids_limit(const Files& files, const std::string& directory) {
+    const auto limit = files.integer(directory + "/pids.max");  // "max" is no integer
+    if (!limit || *limit < 0) return std::nullopt;
+    return static_cast<std::uint64_t>(*limit);
+}
+
+/// The PUs that a group has in effect. Version 1 without cpuset.effective_cpus is older than 3.17.
+CpuSet cpuset_of(const Files& files, const std::string& directory) {
+    for (const char* name : {"/cpuset.cpus.effective", "/cpuset.effective_cpus", "/cpuset.cpus"}) {
+        const auto list = files.read(directory + name, 65536);
+        if (!list || trim(*list).empty()) continue;
+        try {
+            return CpuSet::parse(*list);
+        } catch (const Error&) {
+            continue;  // a list that is none tells as little as a missing one
+        }
+    }
+    return {};
+}
+
 template <class Value>
 void take_smaller(std::optional<Value>& kept, const std::optional<Value>& found) {
     if (found && (!kept || *found < *kept)) kept = found;
@@ -100,16 +130,21 @@ void walk_up(const std::optional<Group>& group, const Visit& visit) {
     }
 }
 
+std::string read_membership(const Files& files) {
+    return files.read("/proc/self/cgroup", 65536).value_or("");
+}
+
 }  // namespace
 
 CgroupLimits read_cgroup_limits(const Files& files) {
     CgroupLimits limits;
-    const std::string membership = files.read("/proc/self/cgroup", 65536).value_or("");
+    const std::string membership = read_membership(files);
     if (membership.empty()) return limits;
     const std::vector<Mount> mounts = read_mounts(files);
     walk_up(find_group(mounts, membership, ""), [&](const std::string& directory) {
         take_smaller(limits.cpu_quota, quota_v2(files, directory));
         take_smaller(limits.memory_bytes, memory_limit(files, directory + "/memory.max"));
+        take_smaller(limits.pids, pids_limit(files, directory));
     });
     walk_up(find_group(mounts, membership, "cpu"), [&](const std::string& directory) {
         take_smaller(limits.cpu_quota, quota_v1(files, directory));
@@ -118,7 +153,26 @@ CgroupLimits read_cgroup_limits(const Files& files) {
         take_smaller(limits.memory_bytes,
                      memory_limit(files, directory + "/memory.limit_in_bytes"));
     });
+    walk_up(find_group(mounts, membership, "pids"), [&](const std::string& directory) {
+        take_smaller(limits.pids, pids_limit(files, directory));
+    });
     return limits;
+}
+
+CpuSet read_cgroup_cpus(const Files& files) {
+    const std::string membership = read_membership(files);
+    if (membership.empty()) return {};
+    const std::vector<Mount> mounts = read_mounts(files);
+    CpuSet cpus;
+    for (const char* controller : {"", "cpuset"})
+        walk_up(find_group(mounts, membership, controller), [&](const std::string& directory) {
+            const CpuSet here = cpuset_of(files, directory);
+            if (here.empty()) return;
+            // Sets that exclude each other are from different moments: the own group counts.
+            const CpuSet both = cpus.empty() ? here : cpus & here;
+            if (!both.empty()) cpus = both;
+        });
+    return cpus;
 }
 
 }  // namespace toporun::detect

@@ -3,10 +3,12 @@
 #include <sched.h>
 #include <sys/utsname.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "detect/processor/cgroup.hpp"
 #include "detect/processor/hwloc_cpu.hpp"
 
 namespace toporun::detect {
@@ -65,10 +67,56 @@ std::string architecture(const Files& files) {
     return files.line("/proc/sys/kernel/arch").value_or("");
 }
 
-CpuSet smaller_of(const CpuSet& cpuset, const CpuSet& mask) {
-    if (mask.empty()) return cpuset;
-    const CpuSet both = cpuset & mask;
-    return both.empty() ? mask : both;  // the mask is what the scheduler obeys
+/// What `kept` and `other` have in common; an empty set is unknown and bounds nothing, and sets
+/// without a common PU leave `other`, the better source.
+CpuSet bounded_by(const CpuSet& kept, const CpuSet& other) {
+    if (other.empty()) return kept;
+    const CpuSet both = kept & other;
+    return both.empty() ? other : both;
+}
+
+constexpr int kMostNodes = 1024;  ///< Linux: CONFIG_NODES_SHIFT is at most 10
+
+/// The NUMA nodes that a distance row speaks of, in its order.
+std::vector<int> online_nodes(const Files& files) {
+    const auto list = files.line("/sys/devices/system/node/online");
+    if (!list) return {};
+    try {
+        return CpuSet::parse(*list).indices();
+    } catch (const Error&) {
+        return {};
+    }
+}
+
+/// The row of one node, in the order of `nodes`; empty when a column is missing.
+std::vector<int> distance_row(const Files& files, int node, const std::vector<int>& online,
+                              const std::vector<NumaNode>& nodes) {
+    const std::string path = "/sys/devices/system/node/node" + std::to_string(node) + "/distance";
+    const std::string text = files.read(path, 16384).value_or("");
+    const std::vector<std::string> words = split(trim(text), ' ');
+    std::vector<int> row;
+    for (const NumaNode& other : nodes) {
+        const auto column = std::find(online.begin(), online.end(), other.os_index);
+        const auto at = static_cast<std::size_t>(column - online.begin());
+        const auto distance = at < words.size() ? to_integer(words[at]) : std::nullopt;
+        if (!distance || *distance < 0 || *distance > 255) return {};  // a byte in ACPI's table
+        row.push_back(static_cast<int>(*distance));
+    }
+    return row;
+}
+
+/// The firmware's distances of `nodes`, which may be fewer than the kernel has: hwloc leaves out
+/// the memory of GPUs.
+std::vector<std::vector<int>> numa_distances(const Files& files,
+                                             const std::vector<NumaNode>& nodes) {
+    const std::vector<int> online = online_nodes(files);
+    if (nodes.empty() || nodes.size() > kMostNodes) return {};
+    std::vector<std::vector<int>> matrix;
+    for (const NumaNode& node : nodes) {
+        matrix.push_back(distance_row(files, node.os_index, online, nodes));
+        if (matrix.back().empty()) return {};
+    }
+    return matrix;
 }
 
 }  // namespace
@@ -85,8 +133,10 @@ Cpu detect_cpu(const std::string& root, const Files& files, std::vector<std::str
     if (topology.packages > 0) cpu.packages = topology.packages;
     cpu.numa_nodes = std::move(topology.numa_nodes);
     cpu.cores = std::move(topology.cores);
-    cpu.allowed =
-        smaller_of(topology.allowed, files.real() ? affinity_mask() : mask_of_tree(files));
+    cpu.numa_distances = numa_distances(files, cpu.numa_nodes);
+    cpu.allowed = bounded_by(topology.allowed, read_cgroup_cpus(files));
+    // The mask last: it is what the scheduler obeys.
+    cpu.allowed = bounded_by(cpu.allowed, files.real() ? affinity_mask() : mask_of_tree(files));
     return cpu;
 }
 

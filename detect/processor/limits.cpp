@@ -2,6 +2,8 @@
 
 #include <sys/statvfs.h>
 
+#include <algorithm>
+
 #include "base/text.hpp"
 #include "detect/mounts.hpp"
 #include "detect/processor/cgroup.hpp"
@@ -66,10 +68,12 @@ Limits detect_limits(const Files& files) {
     const std::string text = files.read("/proc/self/limits", 16384).value_or("");
     limits.memlock_bytes = soft_limit(text, "Max locked memory");
     limits.nofile = soft_limit(text, "Max open files");
+    limits.nproc = soft_limit(text, "Max processes");
     limits.memory_bytes = memory_total(files);
     const CgroupLimits groups = read_cgroup_limits(files);
     limits.cpu_quota = groups.cpu_quota;
     limits.memory_limit_bytes = groups.memory_bytes;
+    if (groups.pids) limits.nproc = std::min(limits.nproc.value_or(kUnlimited), *groups.pids);
     return limits;
 }
 

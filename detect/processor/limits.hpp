@@ -5,7 +5,7 @@
 
 namespace toporun::detect {
 
-/// /dev/shm, locked memory, open files, memory, and what the control groups allow.
+/// /dev/shm, locked memory, open files, processes, memory, and what the control groups allow.
 Limits detect_limits(const Files& files);
 
 }  // namespace toporun::detect

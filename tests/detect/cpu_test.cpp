@@ -172,13 +172,15 @@ TEST_CASE("limits of a tree come from its files") {
     tree.write("/proc/self/limits",
                "Limit                     Soft Limit           Hard Limit           Units\n"
                "Max open files            1024                 1048576              files\n"
-               "Max locked memory         unlimited            unlimited            bytes\n");
+               "Max locked memory         unlimited            unlimited            bytes\n"
+               "Max processes             63704                63704                processes\n");
     tree.write("/proc/meminfo", "MemTotal:       16384000 kB\nMemFree: 1 kB\n");
     const Limits limits = detect::detect_limits(Files(tree.root()));
     CHECK(limits.shm_bytes == 64u << 20);
     CHECK_FALSE(limits.shm_free_bytes);
     CHECK(limits.memlock_bytes == detect::kUnlimited);
     CHECK(limits.nofile == 1024);
+    CHECK(limits.nproc == 63704);
     CHECK(limits.memory_bytes == 16384000ull << 10);
 }
 
