@@ -21,7 +21,7 @@ Machine detect_machine(const Sources& sources) {
     detect_gpu_nic_paths(files, machine);
     machine.cpu = detect_cpu(sources.root, files, machine.notes);
     machine.limits = detect_limits(files);
-    detect_platform(files, machine);
+    detect_platform(sources, files, machine);
     NcclLibrary nccl = find_nccl(sources, files);
     machine.software.nccl_version = std::move(nccl.version);
     machine.software.nccl_library = std::move(nccl.file);

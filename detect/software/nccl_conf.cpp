@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "base/text.hpp"
-#include "detect/files.hpp"
 #include "detect/software/account.hpp"
 
 namespace toporun::detect {
@@ -52,19 +51,24 @@ std::vector<ConfValue> parse_nccl_conf(std::string_view text, std::string_view f
     return values;
 }
 
+std::vector<std::string> nccl_conf_paths(const Files& files, const std::string& named) {
+    std::vector<std::string> paths;
+    if (!named.empty())
+        paths.push_back(named.front() == '/' ? named : current_directory() + "/" + named);
+    else if (const std::string home = account_home(files); !home.empty())
+        paths.push_back(home + "/.nccl.conf");
+    paths.emplace_back("/etc/nccl.conf");
+    return paths;
+}
+
 std::vector<ConfValue> read_nccl_conf(const std::string& root,
                                       const std::map<std::string, std::string>& environment) {
     const Files files(root);
     std::vector<ConfValue> values;
     const auto named = environment.find("NCCL_CONF_FILE");
-    if (named != environment.end() && !named->second.empty()) {
-        const bool relative = named->second.front() != '/';
-        add_file(files, relative ? current_directory() + "/" + named->second : named->second,
-                 values);
-    } else if (const std::string home = account_home(files); !home.empty()) {
-        add_file(files, home + "/.nccl.conf", values);
-    }
-    add_file(files, "/etc/nccl.conf", values);
+    for (const std::string& path :
+         nccl_conf_paths(files, named == environment.end() ? std::string() : named->second))
+        add_file(files, path, values);
     return values;
 }
 

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "detect/files.hpp"
+
 namespace toporun::detect {
 
 /// One `NAME=VALUE` line of an NCCL configuration file, verbatim as NCCL takes it.
@@ -17,6 +19,10 @@ struct ConfValue {
 /// The values in `text` by NCCL's own rules (blanks and quotes kept, first entry of a name wins,
 /// `#` in column 0 is a comment; NCCL src/misc/param.cc).
 std::vector<ConfValue> parse_nccl_conf(std::string_view text, std::string_view file);
+
+/// The files NCCL would look for, strongest first: `named` (NCCL_CONF_FILE, "" unset), else
+/// ~/.nccl.conf by the password database; then /etc/nccl.conf.
+std::vector<std::string> nccl_conf_paths(const Files& files, const std::string& named);
 
 /// The values NCCL would take from its files, in order of precedence: NCCL_CONF_FILE, else
 /// ~/.nccl.conf (home of the password database), then /etc/nccl.conf; a name once.

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <optional>
+
+#include "detect/files.hpp"
+
+namespace toporun::detect {
+
+/// A fabric manager runs on this host: by its pid file, or, `scan`, by the names of all processes.
+/// False needs evidence: a pid file whose process is gone, or a scan of the host's own processes.
+/// Inside a container (`contained`) what is not found may run outside.
+std::optional<bool> runs_fabric_manager(const Files& files, bool contained, bool scan);
+
+}  // namespace toporun::detect

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "detect/files.hpp"
+#include "detect/machine.hpp"
+
+namespace toporun::detect {
+
+/// "translating" when the IOMMU remaps the DMA of the GPUs, "pass-through", "off" (none, or
+/// switched off), "" when neither their IOMMU group nor the kernel's command line tells.
+std::string iommu_mode(const Files& files, const std::vector<Gpu>& gpus);
+
+}  // namespace toporun::detect
