@@ -9,13 +9,13 @@
 namespace toporun::detect {
 namespace {
 
-constexpr std::size_t kMostNodes = 1024;  ///< of Linux: CONFIG_NODES_SHIFT is at most 10
+constexpr std::size_t kMostHwlocNodes = 1024;  ///< of Linux: CONFIG_NODES_SHIFT is at most 10
 
-bool is_package(const HwlocObject& object) {
+bool is_hwloc_package(const HwlocObject& object) {
     return object.type == "Package" || object.type == "Socket";  // 1.x up to 1.10
 }
 
-bool is_cache(const HwlocObject& object, int level) {
+bool is_hwloc_cache(const HwlocObject& object, int level) {
     return object.type == (level == 3 ? "L3Cache" : "L2Cache") ||
            (object.type == "Cache" && object.cache_depth == level && !object.instruction_cache);
 }
@@ -41,7 +41,7 @@ std::optional<int> number_above(const HwlocDocument& document,
     return std::nullopt;
 }
 
-std::vector<NumaNode> read_nodes(const HwlocDocument& document) {
+std::vector<NumaNode> read_hwloc_nodes(const HwlocDocument& document) {
     std::vector<NumaNode> nodes;
     for (const HwlocObject& object : document.objects) {
         if (object.type != "NUMANode") continue;
@@ -52,7 +52,7 @@ std::vector<NumaNode> read_nodes(const HwlocDocument& document) {
         const bool seen = std::any_of(nodes.begin(), nodes.end(), [&](const NumaNode& other) {
             return other.os_index == node.os_index;
         });
-        if (!seen && nodes.size() < kMostNodes) nodes.push_back(std::move(node));
+        if (!seen && nodes.size() < kMostHwlocNodes) nodes.push_back(std::move(node));
     }
     return nodes;
 }
@@ -84,11 +84,13 @@ class NodesByPu {
 };
 
 /// A core for each Core object, and for each PU that has none above it.
-std::vector<Core> read_cores(const HwlocDocument& document) {
-    const auto packages = numbered(document, is_package);
-    auto caches = numbered(document, [](const HwlocObject& object) { return is_cache(object, 3); });
+std::vector<Core> read_hwloc_cores(const HwlocDocument& document) {
+    const auto packages = numbered(document, is_hwloc_package);
+    auto caches =
+        numbered(document, [](const HwlocObject& object) { return is_hwloc_cache(object, 3); });
     if (caches.empty())  // the last level of small machines
-        caches = numbered(document, [](const HwlocObject& object) { return is_cache(object, 2); });
+        caches =
+            numbered(document, [](const HwlocObject& object) { return is_hwloc_cache(object, 2); });
     std::map<std::size_t, std::vector<int>> pus;  // by the core's position
     for (std::size_t i = 0; i < document.objects.size(); ++i) {
         const HwlocObject& object = document.objects[i];
@@ -108,8 +110,8 @@ std::vector<Core> read_cores(const HwlocDocument& document) {
 }
 
 /// In the order of `nodes`; empty unless every pair of them is told.
-std::vector<std::vector<int>> read_numa_distances(const HwlocDocument& document,
-                                                  const std::vector<NumaNode>& nodes) {
+std::vector<std::vector<int>> read_hwloc_distances(const HwlocDocument& document,
+                                                   const std::vector<NumaNode>& nodes) {
     for (const HwlocDistances& distances : document.distances) {
         const std::size_t size = nodes.size();
         if (distances.name != "NUMALatency" || distances.values.size() != size * size) continue;
@@ -136,19 +138,19 @@ std::vector<std::vector<int>> read_numa_distances(const HwlocDocument& document,
     return {};
 }
 
-std::optional<int> number(const std::string& text) {
+std::optional<int> small_number(const std::string& text) {
     const auto value = to_integer(text);
     if (!value || *value < 0 || *value > 100000) return std::nullopt;
     return static_cast<int>(*value);
 }
 
 /// 1.x and 2.x write it to each package, a virtual machine sometimes to the machine.
-void read_model(const HwlocDocument& document, Cpu& cpu) {
+void read_hwloc_model(const HwlocDocument& document, Cpu& cpu) {
     for (const HwlocObject& object : document.objects) {
         if (cpu.vendor.empty()) cpu.vendor = object.info("CPUVendor");
         if (cpu.model.empty()) cpu.model = object.info("CPUModel");
-        if (!cpu.family) cpu.family = number(object.info("CPUFamilyNumber"));
-        if (!cpu.model_number) cpu.model_number = number(object.info("CPUModelNumber"));
+        if (!cpu.family) cpu.family = small_number(object.info("CPUFamilyNumber"));
+        if (!cpu.model_number) cpu.model_number = small_number(object.info("CPUModelNumber"));
         if (cpu.architecture.empty()) cpu.architecture = object.info("Architecture");
     }
     const auto found = document.infos.find("Architecture");
@@ -166,12 +168,12 @@ std::size_t hwloc_ancestor(const HwlocDocument& document, std::size_t object,
 
 Cpu read_hwloc_processors(const HwlocDocument& document) {
     Cpu cpu;
-    read_model(document, cpu);
+    read_hwloc_model(document, cpu);
     const auto packages =
-        std::count_if(document.objects.begin(), document.objects.end(), is_package);
+        std::count_if(document.objects.begin(), document.objects.end(), is_hwloc_package);
     if (packages > 0) cpu.packages = static_cast<int>(packages);
-    cpu.numa_nodes = read_nodes(document);
-    cpu.cores = read_cores(document);
+    cpu.numa_nodes = read_hwloc_nodes(document);
+    cpu.cores = read_hwloc_cores(document);
     std::vector<int> every_pu;
     for (const Core& core : cpu.cores)
         every_pu.insert(every_pu.end(), core.pus.indices().begin(), core.pus.indices().end());
@@ -180,7 +182,7 @@ Cpu read_hwloc_processors(const HwlocDocument& document) {
         cpu.numa_nodes.push_back({0, all, document.objects.front().local_memory});
     const NodesByPu nodes(cpu.numa_nodes);
     for (Core& core : cpu.cores) core.numa_node = nodes.of(core.pus);
-    cpu.numa_distances = read_numa_distances(document, cpu.numa_nodes);
+    cpu.numa_distances = read_hwloc_distances(document, cpu.numa_nodes);
     cpu.allowed = all & bitmap_or_empty(document.objects.front().allowed_cpuset);
     if (cpu.allowed.empty()) cpu.allowed = all;
     return cpu;

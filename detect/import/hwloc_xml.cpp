@@ -17,32 +17,33 @@
 namespace toporun::detect {
 namespace {
 
-constexpr int kMostLinks = 18;  ///< of a GPU: NVLink 4 and 5
+constexpr int kMostHwlocLinks = 18;  ///< of a GPU: NVLink 4 and 5
 
 /// hwloc adds up the links of a pair (hwloc/topology-nvml.c): 25000 MB/s a link, 20000 of the
 /// first generation; a fifth-generation link of 50000 shows as more links than a GPU has.
-struct LinkCount {
+struct HwlocLinkCount {
     int count = 0;
     double gbytes_per_s = 25;
 };
-LinkCount nvlinks_of(std::uint64_t megabytes_per_s) {
+HwlocLinkCount nvlinks_of(std::uint64_t megabytes_per_s) {
     if (megabytes_per_s == 0 || megabytes_per_s > 2'000'000) return {};
     const std::uint64_t single = megabytes_per_s % 25000 == 0 ? 25000 : 20000;
     const std::uint64_t links = std::max<std::uint64_t>(megabytes_per_s / single, 1);
-    if (links <= kMostLinks) return {static_cast<int>(links), static_cast<double>(single) / 1000};
-    return {static_cast<int>(std::min<std::uint64_t>(links / 2, kMostLinks)), 50};
+    if (links <= kMostHwlocLinks)
+        return {static_cast<int>(links), static_cast<double>(single) / 1000};
+    return {static_cast<int>(std::min<std::uint64_t>(links / 2, kMostHwlocLinks)), 50};
 }
 
 /// A device in a row of a matrix.
-struct Peer {
+struct LinkPeer {
     std::optional<std::size_t> gpu;  ///< position in Machine::gpus
     bool nvswitch = false;
     std::optional<PciAddress> address;
 };
 
-class Links {
+class HwlocLinks {
   public:
-    Links(const HwlocDocument& document, const HwlocDevices& devices)
+    HwlocLinks(const HwlocDocument& document, const HwlocDevices& devices)
         : document_(document), devices_(devices) {
         for (std::size_t i = 0; i < document.objects.size(); ++i)
             if (document.objects[i].gp_index)
@@ -62,7 +63,7 @@ class Links {
                 // The bandwidth stands at every pair of a hive; links are those of one hop.
                 const bool direct =
                     hops == nullptr || hops->objects != xgmi->objects || hops->values[cell] == 1;
-                return LinkCount{value > 0 && direct ? 1 : 0, 0};
+                return HwlocLinkCount{value > 0 && direct ? 1 : 0, 0};
             });
         else
             return false;
@@ -81,8 +82,8 @@ class Links {
         return nullptr;
     }
 
-    Peer peer_of(std::uint64_t gp_index) const {
-        Peer peer;
+    LinkPeer peer_of(std::uint64_t gp_index) const {
+        LinkPeer peer;
         const auto found = by_gp_index_.find(gp_index);
         if (found == by_gp_index_.end()) return peer;
         const std::size_t pci = hwloc_ancestor(document_, found->second, "PCIDev");
@@ -97,7 +98,7 @@ class Links {
 
     template <class Count>
     void read(const HwlocDistances& distances, Machine& machine, Count count) const {
-        std::vector<Peer> peers;
+        std::vector<LinkPeer> peers;
         for (const auto& [type, index] : distances.objects) peers.push_back(peer_of(index));
         const std::size_t gpus = machine.gpus.size();
         NvLinks links{std::vector(gpus, std::vector<int>(gpus)), std::vector<int>(gpus),
@@ -106,7 +107,7 @@ class Links {
             for (std::size_t b = 0; b < peers.size(); ++b) {
                 if (!peers[a].gpu || peers[a].gpu == peers[b].gpu) continue;
                 const std::size_t cell = a * peers.size() + b;
-                const LinkCount found = count(distances.values[cell], cell);
+                const HwlocLinkCount found = count(distances.values[cell], cell);
                 if (found.count == 0) continue;
                 if (peers[b].gpu)
                     links.direct[*peers[a].gpu][*peers[b].gpu] += found.count;
@@ -118,8 +119,8 @@ class Links {
         machine.gpu_links = pair_links(links);
     }
 
-    static void add(Gpu& gpu, const Peer& peer, const LinkCount& found) {
-        for (int i = 0; i < found.count && gpu.links.size() < kMostLinks; ++i) {
+    static void add(Gpu& gpu, const LinkPeer& peer, const HwlocLinkCount& found) {
+        for (int i = 0; i < found.count && gpu.links.size() < kMostHwlocLinks; ++i) {
             GpuLink link;
             link.link = static_cast<int>(gpu.links.size());
             link.active = true;
@@ -136,7 +137,7 @@ class Links {
 };
 
 /// "0302 [10de:1eb8] [10de:12a2] a1"
-PciIds ids_of(std::string_view type) {
+PciIds hwloc_ids(std::string_view type) {
     PciIds ids;
     const auto hex = [&](std::size_t at) {
         unsigned value = 0;
@@ -151,15 +152,15 @@ PciIds ids_of(std::string_view type) {
     return {hex(6), hex(11), hex(18), hex(23)};
 }
 
-std::optional<DevicePlace> place_of(const HwlocDocument& document, const Cpu& cpu,
-                                    std::size_t object) {
+std::optional<DevicePlace> hwloc_place(const HwlocDocument& document, const Cpu& cpu,
+                                       std::size_t object) {
     DevicePlace place;
     place.numa_node = hwloc_locality(document, cpu, object).numa_node;
     for (; object != kNoParent; object = document.objects[object].parent) {
         const HwlocObject& station = document.objects[object];
         if (station.type != "PCIDev" && station.type != "Bridge") break;
         if (const auto address = PciAddress::parse(station.pci_busid)) {
-            place.way.push_back({*address, ids_of(station.pci_type), {}, {}});
+            place.way.push_back({*address, hwloc_ids(station.pci_type), {}, {}});
         } else if (station.type == "Bridge") {  // to the host: "0000:[17-19]"
             const std::string_view buses = station.bridge_pci;
             const std::size_t open = buses.find(":[");
@@ -172,17 +173,17 @@ std::optional<DevicePlace> place_of(const HwlocDocument& document, const Cpu& cp
     return place;
 }
 
-MachinePlaces places_of(const HwlocDocument& document, const Cpu& cpu,
-                        const HwlocDevices& devices) {
+MachinePlaces hwloc_places(const HwlocDocument& document, const Cpu& cpu,
+                           const HwlocDevices& devices) {
     MachinePlaces places;
     for (const std::size_t object : devices.gpu_objects)
-        places.gpus.push_back(place_of(document, cpu, object));
+        places.gpus.push_back(hwloc_place(document, cpu, object));
     for (const std::size_t object : devices.nic_objects)
-        places.nics.push_back(place_of(document, cpu, object));
+        places.nics.push_back(hwloc_place(document, cpu, object));
     return places;
 }
 
-void read_host(const HwlocDocument& document, Machine& machine) {
+void read_hwloc_host(const HwlocDocument& document, Machine& machine) {
     const HwlocObject& root = document.objects.front();
     const auto info = [&](const std::string& key) {
         const auto found = document.infos.find(key);
@@ -202,7 +203,7 @@ void read_host(const HwlocDocument& document, Machine& machine) {
 }
 
 /// What hwloc knows nothing of, so that nobody takes it for absent.
-void add_notes(const HwlocDocument& document, bool links, Machine& machine) {
+void add_hwloc_notes(const HwlocDocument& document, bool links, Machine& machine) {
     if (document.cut)
         machine.notes.push_back(
             fmt::format("hwloc XML: the text is cut off before </topology>, {} objects were read",
@@ -241,10 +242,10 @@ Reading read_hwloc_xml(const Lines& lines) {
         machine.notes.push_back(
             "hwloc XML: the file holds no devices (lstopo --whole-io has them)");
     }
-    read_host(document, machine);
-    const bool links = Links(document, devices).fill(machine);
-    fill_paths(machine, places_of(document, machine.cpu, devices));
-    add_notes(document, links, machine);
+    read_hwloc_host(document, machine);
+    const bool links = HwlocLinks(document, devices).fill(machine);
+    fill_paths(machine, hwloc_places(document, machine.cpu, devices));
+    add_hwloc_notes(document, links, machine);
     reading.understood.assign(lines.lines.size(), false);
     std::fill(reading.understood.begin() + static_cast<std::ptrdiff_t>(document.first_line),
               reading.understood.begin() + static_cast<std::ptrdiff_t>(document.end_line), true);

@@ -27,10 +27,10 @@
 namespace toporun::detect {
 namespace {
 
-constexpr std::size_t kMostUnpacked = std::size_t{512} << 20;
-constexpr std::size_t kMostWritten = std::size_t{256} << 20;
-constexpr std::size_t kMostOfFile = kMostBytes;  ///< detection reads no more of a file
-constexpr std::size_t kMostNames = 500'000;
+constexpr std::size_t kMostUnpackedBytes = std::size_t{512} << 20;
+constexpr std::size_t kMostTreeBytes = std::size_t{256} << 20;
+constexpr std::size_t kMostTreeFile = kMostBytes;  ///< detection reads no more of a file
+constexpr std::size_t kMostTreeNames = 500'000;
 
 /// Directories that only a sysfs has.
 constexpr std::array<std::string_view, 4> kSysfsMarks = {"bus/pci", "class/net", "class/infiniband",
@@ -41,7 +41,7 @@ constexpr std::array<std::string_view, 5> kLeftOut = {"sys/kernel/debug/", "sys/
                                                       "sys/kernel/btf/"};
 
 /// Whether `path` holds `part` as whole components from `at` on.
-bool has_components(std::string_view path, std::size_t at, std::string_view part) {
+bool path_has_components(std::string_view path, std::size_t at, std::string_view part) {
     return path.substr(at).starts_with(part) &&
            (path.size() == at + part.size() || path[at + part.size()] == '/');
 }
@@ -70,22 +70,22 @@ class PrivateDirectory {
 
 /// What lies before "sys/" in the paths of the machine, and whether "sys/" itself is missing
 /// because the copy is one of /sys alone.
-struct Top {
+struct TreeTop {
     std::string prefix;  ///< "" or "host-a/"
     bool bare = false;
-    friend auto operator<=>(const Top&, const Top&) = default;
+    friend auto operator<=>(const TreeTop&, const TreeTop&) = default;
 };
 
 /// The tops of all machines in the archive, the shortest first.
-std::vector<Top> find_tops(const std::vector<TreeEntry>& entries) {
-    const auto shorter = [](const Top& a, const Top& b) {
+std::vector<TreeTop> find_tops(const std::vector<TreeEntry>& entries) {
+    const auto shorter = [](const TreeTop& a, const TreeTop& b) {
         return std::pair(a.prefix.size(), a) < std::pair(b.prefix.size(), b);
     };
-    std::set<Top, decltype(shorter)> tops(shorter);
+    std::set<TreeTop, decltype(shorter)> tops(shorter);
     for (const TreeEntry& entry : entries) {
         for (std::size_t at = 0; at < entry.path.size();) {
             for (const std::string_view mark : kSysfsMarks) {
-                if (!has_components(entry.path, at, mark)) continue;
+                if (!path_has_components(entry.path, at, mark)) continue;
                 const std::string before = entry.path.substr(0, at);
                 const bool in_sys = before == "sys/" || before.ends_with("/sys/");
                 tops.insert({in_sys ? before.substr(0, at - 4) : before, !in_sys});
@@ -97,18 +97,18 @@ std::vector<Top> find_tops(const std::vector<TreeEntry>& entries) {
             at = std::min(entry.path.find('/', at), entry.path.size() - 1) + 1;
         }
     }
-    std::vector<Top> found;
-    for (const Top& top : tops) {
-        const bool below_another = std::any_of(found.begin(), found.end(), [&](const Top& other) {
-            return top.prefix.starts_with(other.prefix);
-        });
+    std::vector<TreeTop> found;
+    for (const TreeTop& top : tops) {
+        const bool below_another =
+            std::any_of(found.begin(), found.end(),
+                        [&](const TreeTop& other) { return top.prefix.starts_with(other.prefix); });
         if (!below_another) found.push_back(top);
     }
     return found;
 }
 
 /// The path below the root that detection reads, "" for what does not belong to the machine.
-std::string place_of(const TreeEntry& entry, const Top& top) {
+std::string tree_place(const TreeEntry& entry, const TreeTop& top) {
     if (!entry.path.starts_with(top.prefix)) return {};
     std::string path = (top.bare ? "sys/" : "") + entry.path.substr(top.prefix.size());
     for (const std::string_view part : kLeftOut)
@@ -154,10 +154,10 @@ class TreeWriter {
   public:
     TreeWriter(const std::string& root, std::string name) : root_(root), name_(std::move(name)) {}
 
-    void write(const std::vector<TreeEntry>& entries, const Top& top) {
+    void write(const std::vector<TreeEntry>& entries, const TreeTop& top) {
         std::vector<std::pair<std::string, const TreeEntry*>> links;
         for (const TreeEntry& entry : entries) {
-            const std::string path = place_of(entry, top);
+            const std::string path = tree_place(entry, top);
             if (path.empty()) continue;
             switch (entry.kind) {
                 case EntryKind::directory:
@@ -206,10 +206,10 @@ class TreeWriter {
 
     void write_file(const std::string& path, std::string_view data) {
         if (!make_parents(path)) return;
-        data = data.substr(0, kMostOfFile);
+        data = data.substr(0, kMostTreeFile);
         written_ += data.size();
-        if (written_ > kMostWritten)
-            throw Error(fmt::format("more than {} of system files", format_bytes(kMostWritten)),
+        if (written_ > kMostTreeBytes)
+            throw Error(fmt::format("more than {} of system files", format_bytes(kMostTreeBytes)),
                         name_, "pack less: /sys/bus, /sys/class, /sys/devices suffice");
         const Descriptor file(open((root_ + "/" + path).c_str(),
                                    O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
@@ -267,7 +267,7 @@ Machine detect_root(const std::string& root) {
 
 Machine detect_entries(const std::vector<TreeEntry>& entries, const std::string& name,
                        const std::string& temporary_directory) {
-    const std::vector<Top> tops = find_tops(entries);
+    const std::vector<TreeTop> tops = find_tops(entries);
     if (tops.empty())
         throw Error("no files of /sys in it", name,
                     "pack them so: tar -czf sys.tar.gz /sys/bus /sys/class /sys/devices");
@@ -282,7 +282,7 @@ Machine detect_entries(const std::vector<TreeEntry>& entries, const std::string&
         machine.notes.push_back(fmt::format("{}: {} links that lead out of the tree are left out",
                                             printable(name), writer.links_left_out()));
     const auto empty_cpuinfo = [&](const TreeEntry& entry) {
-        return place_of(entry, tops.front()) == "proc/cpuinfo" && entry.data.empty();
+        return tree_place(entry, tops.front()) == "proc/cpuinfo" && entry.data.empty();
     };
     if (std::any_of(entries.begin(), entries.end(), empty_cpuinfo))
         machine.notes.push_back(printable(name) +
@@ -309,7 +309,7 @@ class DirectoryReader {
         if (depth > 64) return;
         const Files files(directory_);
         for (const std::string& name : files.list("/" + prefix)) {
-            if (entries_.size() == kMostNames || bytes_ > kMostWritten)
+            if (entries_.size() == kMostTreeNames || bytes_ > kMostTreeBytes)
                 throw Error("too many files for a copy of /sys", directory_);
             TreeEntry entry;
             entry.path = prefix + name;
@@ -379,7 +379,7 @@ Machine machine_from_tar(std::string_view bytes, const std::string& name,
             name, fmt::format("unpack it first: {} -dc {} > FILE.tar", packing, shell_word(name)));
     Unpacked unpacked;
     if (packing == "gzip") {
-        unpacked = gunzip(bytes, kMostUnpacked, name);
+        unpacked = gunzip(bytes, kMostUnpackedBytes, name);
         bytes = unpacked.bytes;
         if (!is_plain_tar(bytes))
             throw Error("the packed file is no tar archive", name,

@@ -15,33 +15,33 @@
 namespace toporun::detect {
 namespace {
 
-constexpr std::size_t kBlock = 512;
-constexpr std::size_t kMostEntries = 500'000;
-constexpr std::size_t kMostPath = 4096;
-constexpr std::size_t kMostDepth = 64;
-constexpr std::size_t kMostNotes = 20;
+constexpr std::size_t kTarBlock = 512;
+constexpr std::size_t kMostTarEntries = 500'000;
+constexpr std::size_t kMostTarPath = 4096;
+constexpr std::size_t kMostTarDepth = 64;
+constexpr std::size_t kMostTarNotes = 20;
 
-struct Field {
+struct TarField {
     std::size_t offset;
     std::size_t size;
 };
-constexpr Field kName{0, 100}, kSize{124, 12}, kChecksum{148, 8}, kLinkName{157, 100},
-    kMagic{257, 6}, kPrefix{345, 155};
-constexpr std::size_t kTypeFlag = 156;
+constexpr TarField kTarName{0, 100}, kTarSize{124, 12}, kTarChecksum{148, 8},
+    kTarLinkName{157, 100}, kTarMagic{257, 6}, kTarPrefix{345, 155};
+constexpr std::size_t kTarType = 156;
 
-std::string_view field(std::string_view block, Field at) {
+std::string_view tar_field(std::string_view block, TarField at) {
     return block.substr(at.offset, at.size);
 }
 
 /// Up to the first NUL.
-std::string text_field(std::string_view block, Field at) {
-    const std::string_view bytes = field(block, at);
+std::string tar_text(std::string_view block, TarField at) {
+    const std::string_view bytes = tar_field(block, at);
     return std::string(bytes.substr(0, bytes.find('\0')));
 }
 
 /// Octal digits between blanks and NULs, or GNU's base 256. Nothing for anything else.
-std::optional<std::uint64_t> number_field(std::string_view block, Field at) {
-    std::string_view bytes = field(block, at);
+std::optional<std::uint64_t> tar_number(std::string_view block, TarField at) {
+    std::string_view bytes = tar_field(block, at);
     std::uint64_t value = 0;
     if ((static_cast<unsigned char>(bytes.front()) & 0x80u) != 0) {
         if (static_cast<unsigned char>(bytes.front()) != 0x80) return std::nullopt;  // negative
@@ -63,10 +63,10 @@ std::optional<std::uint64_t> number_field(std::string_view block, Field at) {
 }
 
 bool checksum_fits(std::string_view block) {
-    const auto stated = number_field(block, kChecksum);
+    const auto stated = tar_number(block, kTarChecksum);
     std::uint64_t sum = 0;
-    for (std::size_t i = 0; i < kBlock; ++i) {
-        const bool own = i >= kChecksum.offset && i < kChecksum.offset + kChecksum.size;
+    for (std::size_t i = 0; i < kTarBlock; ++i) {
+        const bool own = i >= kTarChecksum.offset && i < kTarChecksum.offset + kTarChecksum.size;
         sum += own ? static_cast<unsigned char>(' ') : static_cast<unsigned char>(block[i]);
     }
     return stated == sum;
@@ -77,20 +77,20 @@ bool all_zero(std::string_view bytes) {
 }
 
 /// What an extended header says of the next entry.
-struct Extension {
+struct TarExtension {
     std::optional<std::string> path;
     std::optional<std::string> link;
     std::optional<std::uint64_t> size;
     bool sparse = false;
 };
 
-class Reader {
+class TarReader {
   public:
-    Reader(std::string_view bytes, const std::string& name) : bytes_(bytes), name_(name) {}
+    TarReader(std::string_view bytes, const std::string& name) : bytes_(bytes), name_(name) {}
 
     TarContents run() {
-        while (at_ + kBlock <= bytes_.size()) {
-            const std::string_view block = bytes_.substr(at_, kBlock);
+        while (at_ + kTarBlock <= bytes_.size()) {
+            const std::string_view block = bytes_.substr(at_, kTarBlock);
             if (all_zero(block)) return finish();
             if (!checksum_fits(block))
                 fail(at_ == 0 ? "not a tar archive" : "no header of a tar entry",
@@ -109,7 +109,7 @@ class Reader {
     }
 
     void note(const std::string& text) {
-        if (contents_.notes.size() < kMostNotes)
+        if (contents_.notes.size() < kMostTarNotes)
             contents_.notes.push_back(printable(name_) + ": " + text);
     }
 
@@ -117,14 +117,14 @@ class Reader {
 
     /// False when the entry's data are cut off.
     bool read_entry(std::string_view block) {
-        const char type = block[kTypeFlag];
+        const char type = block[kTarType];
         const bool extension = type == 'x' || type == 'g' || type == 'L' || type == 'K';
-        auto size = number_field(block, kSize);
+        auto size = tar_number(block, kTarSize);
         if (!extension && next_.size) size = next_.size;
         // Links and directories have no data, whatever size they state.
         if (!extension && std::string_view("123456").find(type) != std::string_view::npos) size = 0;
         if (!size) fail("the size of an entry is no number");
-        const std::size_t start = at_ + kBlock;
+        const std::size_t start = at_ + kTarBlock;
         const bool whole = *size <= bytes_.size() - start;
         ended_whole_ = whole;
         if (!whole) return false;
@@ -133,7 +133,8 @@ class Reader {
             extend(type, data);
         else
             add(block, type, data);
-        at_ = std::min(start + (data.size() + kBlock - 1) / kBlock * kBlock, bytes_.size());
+        at_ =
+            std::min(start + (data.size() + kTarBlock - 1) / kTarBlock * kTarBlock, bytes_.size());
         return true;
     }
 
@@ -177,16 +178,16 @@ class Reader {
     }
 
     void add(std::string_view block, char type, std::string_view data) {
-        const Extension extension = std::exchange(next_, {});
-        std::string written = extension.path.value_or(text_field(block, kName));
-        if (!extension.path && field(block, kMagic) == std::string_view("ustar\0", 6)) {
-            const std::string prefix = text_field(block, kPrefix);
+        const TarExtension extension = std::exchange(next_, {});
+        std::string written = extension.path.value_or(tar_text(block, kTarName));
+        if (!extension.path && tar_field(block, kTarMagic) == std::string_view("ustar\0", 6)) {
+            const std::string prefix = tar_text(block, kTarPrefix);
             if (!prefix.empty()) written = prefix + "/" + written;
         }
         TreeEntry entry;
         entry.path = clean_path(written);
         entry.data = data;
-        const std::string link = extension.link.value_or(text_field(block, kLinkName));
+        const std::string link = extension.link.value_or(tar_text(block, kTarLinkName));
         switch (type) {
             case '1': {
                 const auto found = files_.find(clean_path(link));
@@ -195,7 +196,7 @@ class Reader {
                 break;
             }
             case '2':
-                if (link.empty() || link.size() >= kMostPath) return;
+                if (link.empty() || link.size() >= kMostTarPath) return;
                 entry.kind = EntryKind::link;
                 entry.target = link;
                 break;
@@ -225,7 +226,7 @@ class Reader {
             return;
         }
         if (entry.path.empty()) return;  // "./"
-        if (contents_.entries.size() == kMostEntries)
+        if (contents_.entries.size() == kMostTarEntries)
             fail("more than 500000 entries", "pack only /sys/bus, /sys/class, /sys/devices");
         if (entry.kind == EntryKind::file) files_[entry.path] = entry.data;
         contents_.entries.push_back(std::move(entry));
@@ -233,7 +234,7 @@ class Reader {
 
     /// Relative and without "."; a ".." leads out of the archive, or hides that it does.
     std::string clean_path(const std::string& written) const {
-        if (written.size() >= kMostPath) fail("a path is longer than 4095 bytes");
+        if (written.size() >= kMostTarPath) fail("a path is longer than 4095 bytes");
         if (written.find('\0') != std::string::npos) fail("a path holds a NUL");
         std::string path;
         std::size_t depth = 0;
@@ -242,7 +243,7 @@ class Reader {
             if (part == "..")
                 fail(fmt::format("'{}' leads out of the archive", printable(written)),
                      "this archive is not to be trusted");
-            if (part.size() > 255 || ++depth > kMostDepth)
+            if (part.size() > 255 || ++depth > kMostTarDepth)
                 fail(fmt::format("the path of an entry is too deep or too long"));
             path += (path.empty() ? "" : "/") + part;
         }
@@ -253,7 +254,7 @@ class Reader {
     std::string name_;
     std::size_t at_ = 0;
     bool ended_whole_ = true;
-    Extension next_;
+    TarExtension next_;
     std::unordered_map<std::string, std::string_view> files_;  ///< for hard links
     TarContents contents_;
 };
@@ -261,12 +262,12 @@ class Reader {
 }  // namespace
 
 TarContents read_tar(std::string_view bytes, const std::string& name) {
-    return Reader(bytes, name).run();
+    return TarReader(bytes, name).run();
 }
 
 bool is_plain_tar(std::string_view bytes) {
-    return bytes.size() >= kBlock && !all_zero(bytes.substr(0, kBlock)) &&
-           checksum_fits(bytes.substr(0, kBlock));
+    return bytes.size() >= kTarBlock && !all_zero(bytes.substr(0, kTarBlock)) &&
+           checksum_fits(bytes.substr(0, kTarBlock));
 }
 
 }  // namespace toporun::detect
