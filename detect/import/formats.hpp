@@ -6,6 +6,7 @@
 namespace toporun::detect {
 
 Importer hwloc_xml_importer();
+Importer nccl_topology_xml_importer();
 Importer ip_json_importer();
 Importer ip_addr_importer();
 Importer ip_brief_importer();

@@ -204,6 +204,7 @@ class CaptureReader {
 std::span<const Importer> importers() {
     static const std::vector<Importer> kImporters = {
         hwloc_xml_importer(),
+        nccl_topology_xml_importer(),
         ip_json_importer(),
         ip_addr_importer(),
         ip_brief_importer(),
