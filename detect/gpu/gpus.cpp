@@ -66,18 +66,24 @@ std::string outcome_text(const NvmlReport& report, const std::string& library) {
     return {};
 }
 
-/// NVML's report by way of the helper process; a failure is one note.
+/// NVML's report by way of the helper process; a failure is one note. Of a deep look that does not
+/// come to its end the first report counts.
 std::unique_ptr<NvmlReport> query_nvml(const Sources& sources, std::vector<std::string>& notes) {
-    const auto work = [&] {
-        const auto report = ask_nvml({sources.nvml_library, sources.deep});
-        return std::string(reinterpret_cast<const char*>(report.get()), sizeof *report);
+    constexpr std::size_t kSize = sizeof(NvmlReport);
+    const auto work = [&](const HelperOutput& send) {
+        ask_nvml({sources.nvml_library, sources.deep}, [&](const NvmlReport& report) {
+            send({reinterpret_cast<const char*>(&report), kSize});
+        });
     };
-    const HelperResult answer = run_helper(work, sources.nvml_limit, sizeof(NvmlReport));
-    if (!answer.finished) {
-        notes.push_back(fmt::format("NVML: {}", answer.failure));
-        return nullptr;
-    }
-    auto report = decode_nvml_report(answer.bytes);
+    const HelperResult answer = run_helper(work, sources.nvml_limit, 2 * kSize);
+    const std::size_t reports = answer.bytes.size() / kSize;
+    if (!answer.finished)
+        notes.push_back(fmt::format("NVML: {}{}", answer.failure,
+                                    reports == 0 ? "" : " to the questions of a deep look"));
+    if (!answer.finished && reports == 0) return nullptr;
+    const std::string_view last =
+        std::string_view(answer.bytes).substr(reports == 0 ? 0 : (reports - 1) * kSize, kSize);
+    auto report = decode_nvml_report(last);
     if (!report) {
         notes.emplace_back("NVML: the answer cannot be understood");
     } else if (report->outcome != NvmlOutcome::ok) {
@@ -170,16 +176,14 @@ void take_links(const NvmlReport& report, const Files& files, Machine& machine) 
 
 /// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue ...": the first dotted number.
 /// The open modules say "NVIDIA UNIX Open Kernel Module for x86_64  570.124.06".
-void read_driver(const Files& files, Software& software) {
+std::optional<std::string> driver_version(const Files& files) {
     const auto text = files.line("/proc/driver/nvidia/version");
-    if (!text || text->find("Kernel Module") == std::string::npos) return;
+    if (!text || text->find("Kernel Module") == std::string::npos) return std::nullopt;
     for (const std::string& word : split(*text, ' '))
         if (word.find('.') != std::string::npos &&
-            word.find_first_not_of("0123456789.") == std::string::npos) {
-            software.driver = word;
-            break;
-        }
-    software.driver_open = text->find("Open Kernel Module") != std::string::npos;
+            word.find_first_not_of("0123456789.") == std::string::npos)
+            return word;
+    return std::nullopt;
 }
 
 void note_gpus_without_nvml(const Files& files, Machine& machine) {
@@ -196,7 +200,7 @@ void note_gpus_without_nvml(const Files& files, Machine& machine) {
 
 void detect_gpus(const Sources& sources, const Files& files, Machine& machine) {
     machine.gpus = pci_gpus(files);
-    read_driver(files, machine.software);
+    machine.software.driver = driver_version(files);
     std::unique_ptr<NvmlReport> report;
     if (should_ask_nvml(sources, files, machine.gpus)) report = query_nvml(sources, machine.notes);
     if (report && report->gpu_count == 0 && !any_nvidia(machine.gpus)) report.reset();

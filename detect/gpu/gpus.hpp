@@ -6,9 +6,8 @@
 
 namespace toporun::detect {
 
-/// Fills gpus, gpu_paths, gpu_links, peer_access, nvswitch, software.driver and driver_open: PCI
-/// bus and /proc/driver/nvidia first, then NVML where there is a sign of an NVIDIA device, else
-/// KFD.
+/// Fills gpus, gpu_paths, gpu_links, peer_access, nvswitch and software.driver: PCI bus and
+/// /proc/driver/nvidia first, then NVML where there is a sign of an NVIDIA device, else KFD.
 ///
 /// With Sources::deep the driver is also asked for what no launch needs and what costs time:
 /// persistence, ecc, row_remap_failed, row_remap_pending, throttle_reasons, and of every link

@@ -52,17 +52,20 @@ bool detach(pid_t parent, int result) {
     return getppid() == parent;
 }
 
-[[noreturn]] void helper_main(const std::function<std::string()>& work, pid_t parent, int result) {
+void write_all(std::string_view bytes) {
+    while (!bytes.empty()) {
+        const ssize_t count = write(kResultDescriptor, bytes.data(), bytes.size());
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) _exit(1);
+        bytes.remove_prefix(static_cast<std::size_t>(count));
+    }
+}
+
+[[noreturn]] void helper_main(const std::function<void(const HelperOutput&)>& work, pid_t parent,
+                              int result) {
     if (!detach(parent, result)) _exit(1);
     try {
-        const std::string bytes = work();
-        for (std::size_t written = 0; written < bytes.size();) {
-            const ssize_t count =
-                write(kResultDescriptor, bytes.data() + written, bytes.size() - written);
-            if (count < 0 && errno == EINTR) continue;
-            if (count <= 0) _exit(1);
-            written += static_cast<std::size_t>(count);
-        }
+        work(write_all);
     } catch (...) {
         _exit(1);  // the parent says that the helper failed
     }
@@ -106,8 +109,8 @@ void abandon(pid_t helper) {
 
 }  // namespace
 
-HelperResult run_helper(const std::function<std::string()>& work, std::chrono::milliseconds limit,
-                        std::size_t most_bytes) {
+HelperResult run_helper(const std::function<void(const HelperOutput&)>& work,
+                        std::chrono::milliseconds limit, std::size_t most_bytes) {
     HelperResult result;
     const auto end = Clock::now() + limit;
     int ends[2];

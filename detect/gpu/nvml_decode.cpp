@@ -62,7 +62,7 @@ std::unique_ptr<NvmlReport> decode_nvml_report(std::string_view bytes) {
     if (bytes.size() != sizeof report) return nullptr;
     std::memcpy(&report, bytes.data(), sizeof report);
     if (report.magic != kNvmlReportMagic || report.outcome > NvmlOutcome::count_failed ||
-        report.gpu_count > kMostGpus)
+        report.gpu_count > kMostNvmlGpus)
         return nullptr;
     terminate(report.text);
     terminate(report.driver);

@@ -105,17 +105,20 @@ void drop_missing(const Functions& f, Device device, NvmlGpu& gpu) {
         }
 }
 
-void ask_peer(const Functions& f, Device device, unsigned link, bool deep, NvmlGpu& gpu) {
+void ask_kind(const Functions& f, Device device, unsigned link, NvmlGpu& gpu) {
+    unsigned kind = 0;
+    if (f.nvmlDeviceGetNvLinkRemoteDeviceType != nullptr &&
+        f.nvmlDeviceGetNvLinkRemoteDeviceType(device, link, &kind) == kSuccess && kind <= 0xff)
+        gpu.link_kind[link] = static_cast<std::int32_t>(kind);
+}
+
+void ask_peer(const Functions& f, Device device, unsigned link, NvmlGpu& gpu) {
     nvml::PciInfo peer{};
     if (f.nvmlDeviceGetNvLinkRemotePciInfo_v2 != nullptr &&
         f.nvmlDeviceGetNvLinkRemotePciInfo_v2(device, link, &peer) == kSuccess)
         std::copy_n(peer.bus_id, gpu.link_peer[link].size() - 1, gpu.link_peer[link].begin());
-    // The address tells what stands there; only where it is hidden is there something to ask.
-    const bool hidden = !PciAddress::parse(gpu.link_peer[link].data());
-    if (f.nvmlDeviceGetNvLinkRemoteDeviceType == nullptr || !(hidden || deep)) return;
-    unsigned kind = 0;
-    if (f.nvmlDeviceGetNvLinkRemoteDeviceType(device, link, &kind) == kSuccess)
-        gpu.link_kind[link] = kind > 0xff ? kUnknownNumber : static_cast<std::int32_t>(kind);
+    // An address tells what stands there.
+    if (!PciAddress::parse(gpu.link_peer[link].data())) ask_kind(f, device, link, gpu);
 }
 
 void ask_speeds(const Functions& f, Device device, NvmlGpu& gpu) {
@@ -158,16 +161,20 @@ void ask_c2c(const Functions& f, Device device, NvmlGpu& gpu) {
 
 }  // namespace
 
-void ask_links(const Functions& functions, Device device, bool deep, NvmlGpu& gpu) {
+void ask_links(const Functions& functions, Device device, NvmlGpu& gpu) {
     ask_states(functions, device, gpu);
     drop_missing(functions, device, gpu);
     for (unsigned link = 0; link < kMostLinks; ++link)
-        if (gpu.link_active[link] == 1) ask_peer(functions, device, link, deep, gpu);
-    if (deep && gpu.link_count > 0) {
-        ask_speeds(functions, device, gpu);
-        ask_versions(functions, device, gpu);
-    }
+        if (gpu.link_active[link] == 1) ask_peer(functions, device, link, gpu);
     if (gpu.compute_capability >= kFieldsFromCapability) ask_c2c(functions, device, gpu);
+}
+
+void ask_link_details(const Functions& functions, Device device, NvmlGpu& gpu) {
+    if (gpu.link_count == 0) return;
+    ask_speeds(functions, device, gpu);
+    ask_versions(functions, device, gpu);
+    for (unsigned link = 0; link < kMostLinks; ++link)
+        if (gpu.link_active[link] == 1) ask_kind(functions, device, link, gpu);
 }
 
 }  // namespace toporun::detect

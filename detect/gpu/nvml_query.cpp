@@ -177,14 +177,13 @@ void ask_health(const Functions& f, Device device, NvmlGpu& gpu) {
     }
 }
 
-void ask_gpu(const Functions& f, Device device, bool deep, NvmlGpu& gpu) {
+void ask_gpu(const Functions& f, Device device, NvmlGpu& gpu) {
     ask_identity(f, device, gpu);
     ask_memory(f, device, gpu);
     gpu.mig = mode(f.nvmlDeviceGetMigMode, device);
     ask_pcie(f, device, gpu);
-    ask_links(f, device, deep, gpu);
+    ask_links(f, device, gpu);
     if (gpu.compute_capability >= kFabricFromCapability) ask_fabric(f, device, gpu);
-    if (deep) ask_health(f, device, gpu);
 }
 
 NvmlPair ask_pair(const Functions& f, Device a, Device b) {
@@ -200,16 +199,17 @@ NvmlPair ask_pair(const Functions& f, Device a, Device b) {
     return pair;
 }
 
-void ask_gpus(const Functions& f, bool deep, NvmlReport& report) {
+using Devices = std::array<Device, kMostNvmlGpus>;  ///< null where a GPU does not answer
+
+void ask_gpus(const Functions& f, NvmlReport& report, Devices& devices) {
     unsigned count = 0;
     if (const int code = f.nvmlDeviceGetCount_v2(&count); code != kSuccess)
         return fail(report, NvmlOutcome::count_failed, code, f.nvmlErrorString(code));
-    count = std::min(count, kMostGpus);
-    std::array<Device, kMostGpus> devices{};
+    count = std::min(count, kMostNvmlGpus);
     for (unsigned index = 0; index < count; ++index) {
         const nvml::Result code = f.nvmlDeviceGetHandleByIndex_v2(index, &devices[index]);
         if (code == kSuccess) {
-            ask_gpu(f, devices[index], deep, report.gpus[index]);
+            ask_gpu(f, devices[index], report.gpus[index]);
         } else {
             devices[index] = nullptr;  // a GPU that has fallen off the bus keeps its index
             copy_text(report.gpus[index].failure, f.nvmlErrorString(code));
@@ -222,31 +222,43 @@ void ask_gpus(const Functions& f, bool deep, NvmlReport& report) {
     report.gpu_count = count;
 }
 
-}  // namespace
-
-std::unique_ptr<NvmlReport> ask_nvml(const NvmlRequest& request) {
-    auto answer = std::make_unique<NvmlReport>();
-    NvmlReport& report = *answer;
-    report.magic = kNvmlReportMagic;
-    void* handle =
-        dlopen(request.library.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed: drivers mind
+/// The library's functions, NVML initialised; false when it cannot be used, which `report` tells.
+bool open_library(const std::string& library, Functions& f, NvmlReport& report) {
+    void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed: drivers mind
     if (handle == nullptr) {
         fail(report, NvmlOutcome::no_library, 0, dlerror());
-        return answer;
+        return false;
     }
-    Functions f{};
     if (const char* missing = bind_all(handle, f); missing != nullptr) {
         fail(report, NvmlOutcome::no_symbol, 0, missing);
-        return answer;
+        return false;
     }
     if (const int code = f.nvmlInit_v2(); code != kSuccess) {
         fail(report, NvmlOutcome::init_failed, code, f.nvmlErrorString(code));
-        return answer;
+        return false;
     }
+    return true;
+}
+
+}  // namespace
+
+void ask_nvml(const NvmlRequest& request, const std::function<void(const NvmlReport&)>& tell) {
+    const auto report = std::make_unique<NvmlReport>();
+    report->magic = kNvmlReportMagic;
+    Functions f{};
+    if (!open_library(request.library, f, *report)) return tell(*report);
     if (f.nvmlSystemGetDriverVersion != nullptr)
-        f.nvmlSystemGetDriverVersion(report.driver.data(), 80);
-    ask_gpus(f, request.deep, report);
-    return answer;
+        f.nvmlSystemGetDriverVersion(report->driver.data(), 80);
+    Devices devices{};
+    ask_gpus(f, *report, devices);
+    tell(*report);
+    if (!request.deep) return;
+    for (std::uint32_t index = 0; index < report->gpu_count; ++index)
+        if (devices[index] != nullptr) {
+            ask_health(f, devices[index], report->gpus[index]);
+            ask_link_details(f, devices[index], report->gpus[index]);
+        }
+    tell(*report);
 }
 
 }  // namespace toporun::detect

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -12,7 +13,7 @@
 /// nothing of it for granted (decode_nvml_report).
 namespace toporun::detect {
 
-inline constexpr std::uint32_t kMostGpus = 64;
+inline constexpr std::uint32_t kMostNvmlGpus = 64;
 inline constexpr std::int32_t kUnknownNumber = -1;
 inline constexpr std::uint64_t kUnknownSize = UINT64_MAX;
 
@@ -74,8 +75,8 @@ struct NvmlReport {
     std::uint32_t gpu_count = 0;
     std::array<char, 256> text{};  ///< of a failure: dlerror, the symbol, NVML's words
     std::array<char, 80> driver{};
-    std::array<NvmlGpu, kMostGpus> gpus{};
-    std::array<std::array<NvmlPair, kMostGpus>, kMostGpus> pairs{};
+    std::array<NvmlGpu, kMostNvmlGpus> gpus{};
+    std::array<std::array<NvmlPair, kMostNvmlGpus>, kMostNvmlGpus> pairs{};
 };
 inline constexpr std::uint32_t kNvmlReportMagic = 0x54524e32;  // "TRN2"
 
@@ -86,9 +87,10 @@ struct NvmlRequest {
     bool deep = false;
 };
 
-/// Loads the library and asks it everything. Blocks as long as the driver does: for a helper
-/// process.
-std::unique_ptr<NvmlReport> ask_nvml(const NvmlRequest& request);
+/// Loads the library, asks it everything and tells the report. A deep request tells it twice, for
+/// the first time before the deep questions: should the driver hang in one of them, the rest is
+/// known. Blocks as long as the driver does: for a helper process.
+void ask_nvml(const NvmlRequest& request, const std::function<void(const NvmlReport&)>& tell);
 
 /// The report in `bytes`, strings terminated and safe to print, numbers within their ranges;
 /// nothing when it is no report.

@@ -151,12 +151,18 @@ TEST_CASE("single values that cannot be true are unknown") {
     CHECK(gpu.links[0] == GpuLink{0, true, {}, {}, "", {}});
 }
 
-TEST_CASE("a question that hangs costs the time limit and one note") {
-    for (const char* fact : {"ecc", "link-speed", "fabric", "clocks", "c2c"}) {
-        CAPTURE(fact);
+TEST_CASE("a question that hangs costs the time limit, one note and no more facts than it must") {
+    struct Row {
+        const char* fact;
+        bool deep;  // the basic facts are known
+    };
+    const Row rows[] = {{"memory", false}, {"fabric", false},    {"c2c", false},
+                        {"ecc", true},     {"link-speed", true}, {"link-version", true}};
+    for (const Row& row : rows) {
+        CAPTURE(row.fact);
         const Tree tree;
         tree.gpu("pci0000:00/0000:00:05.0", 0);
-        const StubNvml stub(kOne + full_gpu(0) + "hang " + fact + "\n");
+        const StubNvml stub("gpu 00000000:00:05.0 A\n" + full_gpu(0) + "hang " + row.fact + "\n");
         detect::Sources sources;
         sources.root = tree.root();
         sources.nvml_library = stub.path();
@@ -165,7 +171,11 @@ TEST_CASE("a question that hangs costs the time limit and one note") {
         const Machine machine = detect::detect_machine(sources);
         REQUIRE(machine.gpus.size() == 1);
         CHECK(machine.gpus[0].pci->text() == "0000:00:05.0");
+        CHECK(machine.gpus[0].name == (row.deep ? "A" : ""));
+        CHECK(machine.gpus[0].links.size() == (row.deep ? 4 : 0));
         CHECK(has_note(machine, "NVML: no answer within 50 ms"));
+        CHECK(has_note(machine, "to the questions of a deep look") == row.deep);
+        CHECK(has_note(machine, "GPUs without NVML") != row.deep);
     }
 }
 
@@ -349,31 +359,29 @@ TEST_CASE("a GPU without a handle says why") {
     CHECK(has_note(machine, "NVML: GPU 0 does not answer (GPU is lost); it may have fallen off"));
 }
 
-TEST_CASE("open and closed kernel modules are told apart") {
+TEST_CASE("the driver's version is read from open and from closed kernel modules") {
     struct Row {
         std::string text;
         std::optional<std::string> driver;
-        std::optional<bool> open;
     };
     const Row rows[] = {
         {"NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC "
          "2024\n",
-         "550.54.15", false},
+         "550.54.15"},
         {"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.124.06  Release Build  "
          "(dvs-builder@U16)  Wed Feb 26 02:27:29 UTC 2025\nGCC version:  gcc 12.3.0\n",
-         "570.124.06", true},
+         "570.124.06"},
         {"NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  580.65.06  Release Build\n",
-         "580.65.06", true},
-        {"\x1b[31m 1.2.3\n", std::nullopt, std::nullopt},
-        {"", std::nullopt, std::nullopt},
+         "580.65.06"},
+        {"NVRM version: NVIDIA UNIX x86_64 Kernel Module  unknown\n", std::nullopt},
+        {"\x1b[31m 1.2.3\n", std::nullopt},
+        {"", std::nullopt},
     };
     for (const Row& row : rows) {
         CAPTURE(row.text);
         const Tree tree;
         tree.write("/proc/driver/nvidia/version", row.text);
-        const Machine machine = detect_tree(tree);
-        CHECK(machine.software.driver == row.driver);
-        CHECK(machine.software.driver_open == row.open);
+        CHECK(detect_tree(tree).software.driver == row.driver);
     }
 }
 

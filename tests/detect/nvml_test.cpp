@@ -21,6 +21,13 @@ using detect::PathType;
 using detect::PeerAccess;
 using namespace std::chrono_literals;
 
+/// A helper that sends one text.
+detect::HelperResult run_helper(const std::function<std::string()>& work,
+                                std::chrono::milliseconds limit, std::size_t most_bytes) {
+    return detect::run_helper([&](const detect::HelperOutput& send) { send(work()); }, limit,
+                              most_bytes);
+}
+
 /// Eight GPUs, two to a switch, four switches to a package, NVSwitches beside them.
 std::string eight_gpus(const Tree& tree) {
     std::string configuration;
@@ -201,7 +208,7 @@ TEST_CASE("garbage from NVML is cut to what can be true") {
     const Tree tree;
     const StubNvml stub("gpu 00000000:18:00.0 A\nlink 0 hidden 18\nmode garbage\n");
     const Machine machine = detect_with(tree, stub);
-    CHECK(machine.gpus.size() == detect::kMostGpus);
+    CHECK(machine.gpus.size() == detect::kMostNvmlGpus);
     CHECK_FALSE(machine.gpus[0].pci);
     CHECK_FALSE(machine.gpus[0].compute_capability);
     CHECK(machine.gpus[0].name.find_first_not_of('?') == std::string::npos);
@@ -218,7 +225,7 @@ TEST_CASE("a report of wrong size, mark or count is refused") {
     CHECK(detect::decode_nvml_report("") == nullptr);
     CHECK(detect::decode_nvml_report(std::string(sizeof report, '\xff')) == nullptr);
     CHECK(detect::decode_nvml_report(std::string(sizeof report - 1, '\0')) == nullptr);
-    report.gpu_count = detect::kMostGpus + 1;
+    report.gpu_count = detect::kMostNvmlGpus + 1;
     CHECK(decode() == nullptr);
     report.gpu_count = 1;
     report.outcome = static_cast<detect::NvmlOutcome>(77);
@@ -255,7 +262,7 @@ TEST_CASE("the helper keeps no descriptor of its parent but the pipe") {
                 std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd)).string() + " ";
         return names;
     };
-    const detect::HelperResult result = detect::run_helper(listing, 5000ms, 4096);
+    const detect::HelperResult result = run_helper(listing, 5000ms, 4096);
     REQUIRE(result.finished);
     CHECK(result.bytes == "0 1 2 3 4 /dev/null /dev/null /dev/null ");  // 4 lists the directory
     close(held[0]);
@@ -269,7 +276,7 @@ TEST_CASE("a hanging helper does not hold a pipe of its parent open") {
     REQUIRE(middle >= 0);
     if (middle == 0) {  // holds the pipe, starts a helper that never ends, and closes its own end
         close(held[0]);
-        const detect::HelperResult result = detect::run_helper(
+        const detect::HelperResult result = run_helper(
             []() -> std::string {
                 for (;;) pause();
             },
@@ -295,7 +302,7 @@ TEST_CASE("the helper has default signals, its own session and leaves the parent
     sigaddset(&blocked, SIGUSR2);
     sigset_t mask;
     sigprocmask(SIG_BLOCK, &blocked, &mask);
-    const detect::HelperResult result = detect::run_helper(
+    const detect::HelperResult result = run_helper(
         [] {
             struct sigaction now {};
             sigaction(SIGUSR1, nullptr, &now);
@@ -313,14 +320,13 @@ TEST_CASE("the helper has default signals, its own session and leaves the parent
 }
 
 TEST_CASE("the helper's answer is bounded and its failures are told") {
-    const auto long_answer =
-        detect::run_helper([] { return std::string(100'000, 'x'); }, 5000ms, 64);
+    const auto long_answer = run_helper([] { return std::string(100'000, 'x'); }, 5000ms, 64);
     CHECK_FALSE(long_answer.finished);
     CHECK(long_answer.failure == "answer too long");
     const auto thrown =
-        detect::run_helper([]() -> std::string { throw std::runtime_error("x"); }, 5000ms, 64);
+        run_helper([]() -> std::string { throw std::runtime_error("x"); }, 5000ms, 64);
     CHECK(thrown.failure == "ended with status 1");
-    const auto killed = detect::run_helper(
+    const auto killed = run_helper(
         []() -> std::string {
             kill(getpid(), SIGKILL);
             return {};
@@ -329,12 +335,30 @@ TEST_CASE("the helper's answer is bounded and its failures are told") {
     CHECK(killed.failure == "ended by signal 9");
 }
 
+TEST_CASE("what the helper sent before it was stopped is kept") {
+    const auto hangs = [](const detect::HelperOutput& send) {
+        send("first");
+        for (;;) pause();
+    };
+    const detect::HelperResult hanging = detect::run_helper(hangs, 50ms, 64);
+    CHECK_FALSE(hanging.finished);
+    CHECK(hanging.bytes == "first");
+    const auto dies = [](const detect::HelperOutput& send) {
+        send("first");
+        send(", second");
+        kill(getpid(), SIGKILL);
+    };
+    const detect::HelperResult dead = detect::run_helper(dies, 5000ms, 64);
+    CHECK(dead.failure == "ended by signal 9");
+    CHECK(dead.bytes == "first, second");
+}
+
 TEST_CASE("the helper works with every standard descriptor closed") {
     const pid_t closed = fork();
     REQUIRE(closed >= 0);
     if (closed == 0) {
         for (int fd = 0; fd < 8; ++fd) close(fd);
-        const auto result = detect::run_helper([] { return std::string("fine"); }, 5000ms, 64);
+        const auto result = run_helper([] { return std::string("fine"); }, 5000ms, 64);
         _exit(result.bytes == "fine" ? 0 : 1);
     }
     int status = -1;
