@@ -11,6 +11,8 @@ struct EmbeddedFile {
     std::string_view text;
 };
 
+inline constexpr std::string_view kKnownBadFile = "profiles/known-bad.toml";
+
 /// All of them, in the order of CMakeLists.txt.
 std::span<const EmbeddedFile> embedded_files();
 

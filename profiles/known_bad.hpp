@@ -10,32 +10,35 @@
 /// whether peer access works on a machine.
 namespace toporun::profiles {
 
-/// Conditions are joined by "and"; empty members are not compared. A range of a version that is not
-/// known does not match.
+/// Conditions are joined by "and"; empty members are not compared. A condition on a fact that is
+/// not known does not hold.
 struct KnownBadRow {
     int row = 0;                        ///< number, stable, unique
     std::vector<std::string> gpus;      ///< part of a GPU's name, any of them
-    std::vector<std::string> not_gpus;  ///< no GPU's name may contain one
-    int gpu_count_min = 0;              ///< of the GPUs that match `gpus`
+    std::vector<std::string> not_gpus;  ///< names that contain one of them do not count
+    int gpu_count_min = 0;              ///< of the GPUs that count
     int gpu_count_max = 0;              ///< 0 = any
     std::string driver_since;           ///< NVIDIA driver, inclusive; "" = any
     std::string driver_until;           ///< likewise; a newer driver silences the row
     std::string nccl_since;             ///< likewise
     std::string nccl_until;
-    std::string cpu;                 ///< part of the CPU's model or vendor
-    std::string architecture;        ///< "x86_64", "aarch64"
-    std::vector<std::string> where;  ///< "vm", "bare-metal", "container", "efa"
-    std::string peer_access;         ///< "ok", "refused": of some pair of the GPUs
-    std::string links;               ///< "none": no pair has NVLink; "some"
-    std::string path;                ///< of some pair without NVLink: "PIX", "PHB", "SYS"
-    std::optional<bool> iommu_translating;
+    std::string cpu;           ///< part of the CPU's model or vendor
+    std::string architecture;  ///< "x86_64", "aarch64"
+    std::string kernel;        ///< part of the kernel's release
+    /// All of: "vm", "bare-metal", "container", "rdma", "one-port", "efa", "slingshot".
+    std::vector<std::string> platform;
+    /// "ok", "refused": the driver's word on some pair of these GPUs; "possible": not refused for
+    /// all pairs.
+    std::string peer_access;
+    std::string links;  ///< "none": no pair has NVLink, "some"
+    std::string path;   ///< of some pair without NVLink: "PIX", "PHB", "SYS"
     std::optional<bool> driver_open;
-    std::string symptom;  ///< "hang", "corruption", "error", "slow", "refused"
+    std::string symptom;  ///< "hang", "corruption", "error", "slow"
     std::string what;     ///< one sentence
     std::string fix;
     std::string source;
     std::string confidence;  ///< "high", "medium", "low"
-    std::string where_read;  ///< file:line:column
+    std::string where;       ///< file:line:column
 };
 
 struct KnownBad {

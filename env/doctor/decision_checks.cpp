@@ -1,0 +1,104 @@
+#include "env/doctor/check.hpp"
+
+/// What decide() finds while it chooses settings: listed here so that doctor knows every kind of
+/// fault that it may print.
+namespace toporun::env::doctor {
+namespace {
+
+constexpr std::string_view kFamily = "decision";
+
+constexpr Check kChecks[] = {
+    {{"iface-none", kFamily, Severity::broken,
+      "the interfaces with an address, lo included: NCCL's bootstrap needs one even on one node"},
+     nullptr},
+    {{"iface-no-match", kFamily, Severity::broken,
+      "NCCL_SOCKET_IFNAME against the interfaces of this host: when nothing matches NCCL stops"},
+     nullptr},
+    {{"iface-loopback", kFamily, Severity::broken,
+      "whether NCCL_SOCKET_IFNAME lets lo in although the job has several nodes: they are then "
+      "told to connect to 127.0.0.1"},
+     nullptr},
+    {{"iface-unreachable", kFamily, Severity::slow,
+      "whether NCCL_SOCKET_IFNAME selects bridges, tunnels or interfaces that are down or "
+      "link-local: other nodes do not reach them"},
+     nullptr},
+    {{"iface-prefix", kFamily, Severity::slow,
+      "whether a name in NCCL_SOCKET_IFNAME is also the prefix of other interfaces (VLANs of a "
+      "bond): NCCL then uses all of them"},
+     nullptr},
+    {{"iface-blank", kFamily, Severity::slow,
+      "blanks in NCCL_SOCKET_IFNAME, which become part of the name"},
+     nullptr},
+    {{"iface-empty", kFamily, Severity::note, "NCCL_SOCKET_IFNAME set to nothing: it is ignored"},
+     nullptr},
+    {{"iface-one-letter", kFamily, Severity::note,
+      "NCCL_SOCKET_IFNAME of one character: NCCL ignores it"},
+     nullptr},
+    {{"iface-differs", kFamily, Severity::note,
+      "NCCL_SOCKET_IFNAME against the interface that toporun would have chosen"},
+     nullptr},
+    {{"acs-redirect", kFamily, Severity::slow,
+      "PCIe access control between GPUs that would use P2P: redirected traffic runs through the "
+      "CPU, and under an IOMMU it may hang or be lost"},
+     nullptr},
+    {{"iommu-translating", kFamily, Severity::slow,
+      "whether the IOMMU translates the traffic of GPUs that would use P2P over PCIe: it may hang "
+      "or be lost"},
+     nullptr},
+    {{"nvlink-p2p-refused", kFamily, Severity::broken,
+      "the driver's P2P status of GPUs that NVLink connects: NCCL 2.12 and later stop when it is "
+      "refused"},
+     nullptr},
+    {{"p2p-takes-nvlink", kFamily, Severity::slow,
+      "whether NCCL_P2P_LEVEL or NCCL_P2P_DISABLE of the user takes NVLink from a GPU pair"},
+     nullptr},
+    {{"p2p-level-not-a-level", kFamily, Severity::slow,
+      "NCCL_P2P_LEVEL against the words of this NCCL version: any other is ignored silently"},
+     nullptr},
+    {{"p2p-level-too-new", kFamily, Severity::slow,
+      "a word in NCCL_P2P_LEVEL for NCCL before 2.6, which reads it as 0: no P2P"},
+     nullptr},
+    {{"p2p-level-empty", kFamily, Severity::slow, "NCCL_P2P_LEVEL set to nothing"}, nullptr},
+    {{"p2p-level-digit", kFamily, Severity::note,
+      "a number in NCCL_P2P_LEVEL: an old scale, not the distances of NCCL's log"},
+     nullptr},
+    {{"p2p-level-differs", kFamily, Severity::note,
+      "the user's NCCL_P2P_LEVEL or NCCL_P2P_DISABLE against what toporun would have chosen"},
+     nullptr},
+    {{"p2p-disable-no-number", kFamily, Severity::note,
+      "a text in NCCL_P2P_DISABLE: NCCL takes 1 only"},
+     nullptr},
+    {{"gpu-cpus-not-allowed", kFamily, Severity::slow,
+      "whether each rank may use a CPU near its GPU"},
+     nullptr},
+    {{"ranks-exceed-gpus", kFamily, Severity::broken,
+      "ranks of this host against the visible GPUs: NCCL refuses two ranks on one GPU"},
+     nullptr},
+    {{"omp-more-than-share", kFamily, Severity::slow,
+      "OMP_NUM_THREADS against the cores of a rank"},
+     nullptr},
+    {{"omp-affinity", kFamily, Severity::slow,
+      "OMP_PROC_BIND and its like: the loader workers inherit the one core of the main thread"},
+     nullptr},
+    {{"nccl-empty-value", kFamily, Severity::broken,
+      "NCCL variables set to nothing, which is not unset; NCCL_COMM_ID then stops NCCL"},
+     nullptr},
+    {{"conf-line", kFamily, Severity::slow,
+      "lines of NCCL's conf files with blanks, quotes or carriage returns, which become part of "
+      "the value"},
+     nullptr},
+    {{"env-plugin", kFamily, Severity::note,
+      "NCCL_ENV_PLUGIN, a library that answers for every NCCL variable"},
+     nullptr},
+    {{"leave-unknown-name", kFamily, Severity::note,
+      "names given to --leave that toporun never sets"},
+     nullptr},
+};
+
+}  // namespace
+
+std::span<const Check> decision_checks() {
+    return kChecks;
+}
+
+}  // namespace toporun::env::doctor

@@ -1,0 +1,141 @@
+#include "env/doctor/facts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "env/interface.hpp"
+
+namespace toporun::env::doctor {
+
+using detect::Gpu;
+using detect::Machine;
+using detect::Nic;
+
+bool several_nodes(const Patient& patient) {
+    return job_span(patient.inputs).several;
+}
+
+bool maybe_several_nodes(const Patient& patient) {
+    return patient.inputs.job.nodes != 1;
+}
+
+int ranks_here(const Patient& patient) {
+    const int gpus = static_cast<int>(patient.inputs.visible.size());
+    return patient.inputs.job.ranks_per_node.value_or(gpus);
+}
+
+bool nccl_since(const Patient& patient, int code) {
+    return patient.inputs.nccl && *patient.inputs.nccl >= code;
+}
+
+bool nccl_before(const Patient& patient, int code) {
+    return patient.inputs.nccl && *patient.inputs.nccl < code;
+}
+
+bool contains_any(std::string_view text, const std::vector<std::string_view>& parts) {
+    return std::any_of(parts.begin(), parts.end(), [&](std::string_view part) {
+        return text.find(part) != std::string_view::npos;
+    });
+}
+
+bool is_sxm(const Gpu& gpu) {
+    if (contains_any(gpu.name, {"PCIe", "NVL", "GH200", "Laptop"})) return false;
+    // "NVIDIA H100 80GB HBM3", "NVIDIA H200", "NVIDIA H20", "NVIDIA B200", "NVIDIA H800"
+    return contains_any(gpu.name, {"SXM", "H100 80GB HBM3", "H100 64GB HBM3", "H200", "H800",
+                                   "NVIDIA H20", "B200", "B300", "GB200", "GB300"});
+}
+
+bool is_geforce(const Gpu& gpu) {
+    return contains_any(gpu.name, {"GeForce", "TITAN"});
+}
+
+bool is_server_gpu(const Gpu& gpu) {
+    if (is_sxm(gpu)) return true;
+    return contains_any(
+               gpu.name,
+               {"A100",      "A800",       "H100",  "H800",       "H200",       "GH200",
+                "V100",      "P100",       "A40-",  "NVIDIA A40", "NVIDIA A30", "NVIDIA A10",
+                "NVIDIA L4", "NVIDIA L40", "Tesla", "Instinct",   "MI300",      "MI250",
+                "MI325",     "MI350",      "MI355"}) &&
+           !contains_any(gpu.name, {"A1000", "A4000", "A4500"});
+}
+
+bool is_rack_gpu(const Gpu& gpu) {
+    return contains_any(gpu.name, {"GB200", "GB300"});
+}
+
+bool has_nvidia_gpu(const Patient& patient) {
+    return !visible_gpus(patient, [](const Gpu& gpu) { return gpu.vendor == "nvidia"; }).empty();
+}
+
+std::string and_list(const std::vector<std::string>& words) {
+    if (words.size() < 2) return words.empty() ? "none" : words.front();
+    const std::span<const std::string> first(words.data(), words.size() - 1);
+    return fmt::format("{} and {}", join(first, ", "), words.back());
+}
+
+std::string gpus_text(const Machine& machine, const std::vector<int>& positions) {
+    constexpr std::size_t kNamed = 8;
+    std::vector<std::string> words;
+    for (const int position : positions) {
+        if (words.size() == kNamed) break;
+        words.push_back(std::to_string(machine.gpus[static_cast<std::size_t>(position)].index));
+    }
+    if (positions.size() > kNamed)
+        words.push_back(fmt::format("{} more", positions.size() - kNamed));
+    return (positions.size() == 1 ? "GPU " : "GPUs ") + and_list(words);
+}
+
+bool rdma_usable(const Nic& nic) {
+    if (!nic.rdma_device) return false;
+    if (!nic.port_state.empty()) return nic.port_state == "active";
+    // An IPoIB interface that is switched off leaves its port usable.
+    return nic.state != "down" || nic.kind == detect::NicKind::ipoib;
+}
+
+std::string port_name(const Nic& nic) {
+    if (!nic.rdma_device) return nic.name;
+    return nic.port ? fmt::format("{}:{}", *nic.rdma_device, *nic.port) : *nic.rdma_device;
+}
+
+std::vector<int> verbs_ports(const Machine& machine) {
+    std::vector<int> ports;
+    for (std::size_t i = 0; i < machine.nics.size(); ++i)
+        if (machine.nics[i].rdma_device && machine.nics[i].kind != detect::NicKind::efa)
+            ports.push_back(static_cast<int>(i));
+    return ports;
+}
+
+bool has_efa(const Machine& machine) {
+    return std::any_of(machine.nics.begin(), machine.nics.end(),
+                       [](const Nic& nic) { return nic.kind == detect::NicKind::efa; });
+}
+
+std::optional<detect::PathType> nic_path(const Machine& machine, int gpu, int nic) {
+    const auto row = static_cast<std::size_t>(gpu), column = static_cast<std::size_t>(nic);
+    if (machine.gpu_nic_paths.size() != machine.gpus.size() ||
+        row >= machine.gpu_nic_paths.size() || column >= machine.gpu_nic_paths[row].size())
+        return std::nullopt;
+    const auto path = machine.gpu_nic_paths[row][column];
+    return path == detect::PathType::DIS ? std::nullopt : path;
+}
+
+std::optional<bool> kernel_since(const Machine& machine, int major, int minor) {
+    const std::string& release = machine.software.kernel;
+    if (release.empty() || release.front() < '0' || release.front() > '9') return std::nullopt;
+    return profiles::compare_versions(release, fmt::format("{}.{}", major, minor)) >= 0;
+}
+
+std::optional<long long> user_number(const Patient& patient, const std::string& name) {
+    const auto value = user_value(patient.inputs, name);
+    if (!value) return std::nullopt;
+    return nccl_integer(*value);
+}
+
+std::string assigned(const std::string& name, const std::string& value) {
+    return fmt::format("{}={}", name, shell_word(value));
+}
+
+}  // namespace toporun::env::doctor

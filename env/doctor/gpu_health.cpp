@@ -1,0 +1,172 @@
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+
+#include "base/text.hpp"
+#include "env/doctor/facts.hpp"
+
+/// The GPUs themselves.
+namespace toporun::env::doctor {
+namespace {
+
+using detect::Gpu;
+using detect::Machine;
+
+constexpr std::string_view kFamily = "gpu";
+
+std::vector<int> all_gpus(const Machine& machine, bool (*holds)(const Gpu&)) {
+    std::vector<int> found;
+    for (std::size_t i = 0; i < machine.gpus.size(); ++i)
+        if (holds(machine.gpus[i])) found.push_back(static_cast<int>(i));
+    return found;
+}
+
+void remap_failed(const Patient& patient, Verdict& verdict) {
+    const auto gpus =
+        all_gpus(patient.machine(), [](const Gpu& gpu) { return gpu.row_remap_failed == true; });
+    if (gpus.empty()) return;
+    verdict.broken(
+        {.what = fmt::format("{} could not repair {} memory", gpus_text(patient.machine(), gpus),
+                             gpus.size() == 1 ? "its" : "their"),
+         .evidence = "row remapping failed (nvidia-smi -q -d ROW_REMAPPER)",
+         .effect = "jobs there die with Xid 63, 64 or 94, 95",
+         .fix = "leave it out (CUDA_VISIBLE_DEVICES) and have it replaced"});
+}
+
+void remap_pending(const Patient& patient, Verdict& verdict) {
+    const auto gpus =
+        all_gpus(patient.machine(), [](const Gpu& gpu) { return gpu.row_remap_pending == true; });
+    if (gpus.empty()) return;
+    verdict.slow({.what = fmt::format("{} waits for a reset to repair memory",
+                                      gpus_text(patient.machine(), gpus)),
+                  .evidence = "row remapping pending (nvidia-smi -q -d ROW_REMAPPER)",
+                  .effect = "the damaged rows stay in use until then, the next error ends the job",
+                  .fix = "stop the jobs there, then nvidia-smi --gpu-reset -i N"});
+}
+
+/// A power cap at the board's limit is normal on a busy GPU.
+bool is_fault(const std::string& reason) {
+    return contains_any(reason, {"thermal", "brake", "hw", "hardware"});
+}
+
+void throttled(const Patient& patient, Verdict& verdict) {
+    std::vector<int> gpus;
+    std::set<std::string> reasons;
+    for (std::size_t i = 0; i < patient.machine().gpus.size(); ++i) {
+        bool any = false;
+        for (const std::string& reason : patient.machine().gpus[i].throttle_reasons)
+            if (is_fault(reason)) any = true, reasons.insert(reason);
+        if (any) gpus.push_back(static_cast<int>(i));
+    }
+    if (gpus.empty()) return;
+    verdict.slow({.what = fmt::format("the clocks of {} are held down: {}",
+                                      gpus_text(patient.machine(), gpus),
+                                      and_list({reasons.begin(), reasons.end()})),
+                  .evidence = "nvidia-smi -q -d PERFORMANCE",
+                  .effect = "one slow GPU makes all others wait in every collective",
+                  .fix = "look at cooling, power cables and supplies; nvidia-smi -q -d "
+                         "TEMPERATURE,POWER"});
+}
+
+/// More than a desktop takes, while nothing of this job runs yet.
+void memory_in_use(const Patient& patient, Verdict& verdict) {
+    const auto gpus = visible_gpus(patient, [](const Gpu& gpu) {
+        return gpu.memory_bytes && gpu.memory_used_bytes && *gpu.memory_bytes > 0 &&
+               *gpu.memory_used_bytes > *gpu.memory_bytes / 4;
+    });
+    if (gpus.empty()) return;
+    std::uint64_t most = 0;
+    for (const int position : gpus)
+        most = std::max(
+            most,
+            patient.machine().gpus[static_cast<std::size_t>(position)].memory_used_bytes.value_or(
+                0));
+    verdict.note(
+        {.what = fmt::format("memory of {} is in use already", gpus_text(patient.machine(), gpus)),
+         .evidence = fmt::format("up to {} of one (nvidia-smi)", format_bytes(most)),
+         .effect = "the job shares these GPUs with another one, or with what a dead job "
+                   "left behind",
+         .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv"});
+}
+
+void mixed_models(const Patient& patient, Verdict& verdict) {
+    std::map<std::string, int> models;
+    for (const int position : patient.inputs.visible) {
+        const Gpu& gpu = patient.machine().gpus[static_cast<std::size_t>(position)];
+        if (!gpu.name.empty() && gpu.mig != true) ++models[gpu.name];
+    }
+    if (models.size() < 2) return;
+    std::vector<std::string> words;
+    int most = 0;
+    for (const auto& [name, count] : models) {
+        words.push_back(fmt::format("{} x {}", count, name));
+        most = std::max(most, count);
+    }
+    const bool needed = patient.inputs.job.ranks_per_node.value_or(0) > most;
+    verdict.find(needed ? Severity::slow : Severity::note,
+                 {.what = fmt::format("the GPUs are of {} models", models.size()),
+                  .evidence = join(words, ", "),
+                  .effect = "the slowest sets the pace, and P2P between generations is often "
+                            "refused",
+                  .fix = "export CUDA_DEVICE_ORDER=PCI_BUS_ID and CUDA_VISIBLE_DEVICES with the "
+                         "GPUs of one model"});
+}
+
+void persistence_off(const Patient& patient, Verdict& verdict) {
+    if (patient.machine().virtual_machine) return;
+    const auto gpus = all_gpus(patient.machine(), [](const Gpu& gpu) {
+        return gpu.persistence == false && is_server_gpu(gpu) && gpu.vendor == "nvidia";
+    });
+    if (gpus.size() < 2) return;
+    verdict.note(
+        {.what = fmt::format("persistence mode is off on {}", gpus_text(patient.machine(), gpus)),
+         .evidence = "nvidia-smi --query-gpu=persistence_mode --format=csv",
+         .effect = "the driver starts the GPUs anew for every job: seconds each",
+         .fix = "systemctl enable --now nvidia-persistenced"});
+}
+
+/// Boards have 4, 8 or 16 modules; a container or a cgroup may show any number.
+void count_odd(const Patient& patient, Verdict& verdict) {
+    const Machine& machine = patient.machine();
+    if (!machine.nvswitch || machine.container || machine.virtual_machine ||
+        machine.software.scheduler == "slurm" || !machine.gpus_known)
+        return;
+    const std::size_t count = machine.gpus.size();
+    if (count < 5 || count == 8 || count == 16) return;
+    if (!std::all_of(machine.gpus.begin(), machine.gpus.end(), is_sxm)) return;
+    verdict.slow({.what = fmt::format("{} GPUs on a board that has {}", count, count < 8 ? 8 : 16),
+                  .evidence = "NVML's list",
+                  .effect = "a GPU that fell off the bus is missing; jobs for the whole board do "
+                            "not start",
+                  .fix = "dmesg | grep -i xid (79: fell off the bus); power-cycle the machine"});
+}
+
+constexpr Check kChecks[] = {
+    {{"gpu-row-remap-failed", kFamily, Severity::broken, "GPUs whose memory could not be repaired"},
+     remap_failed},
+    {{"gpu-row-remap-pending", kFamily, Severity::slow,
+      "GPUs whose memory is repaired at the next reset only"},
+     remap_pending},
+    {{"gpu-throttled", kFamily, Severity::slow,
+      "clocks held down by heat or by the power supply; a power cap is normal"},
+     throttled},
+    {{"gpu-memory-in-use", kFamily, Severity::note,
+      "GPU memory that is taken before the job starts"},
+     memory_in_use},
+    {{"gpu-mixed-models", kFamily, Severity::slow, "whether the visible GPUs are of one model"},
+     mixed_models},
+    {{"gpu-persistence-off", kFamily, Severity::note, "persistence mode of server GPUs"},
+     persistence_off},
+    {{"gpu-count-odd", kFamily, Severity::slow,
+      "the number of GPUs on a board with NVSwitches: 7 means that one fell off the bus"},
+     count_odd},
+};
+
+}  // namespace
+
+std::span<const Check> gpu_checks() {
+    return kChecks;
+}
+
+}  // namespace toporun::env::doctor

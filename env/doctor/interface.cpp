@@ -1,0 +1,251 @@
+#include "env/interface.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <optional>
+
+#include "base/text.hpp"
+#include "env/doctor/facts.hpp"
+#include "env/interface_model.hpp"
+
+/// Interfaces that carry the bootstrap and NET/Socket.
+namespace toporun::env::doctor {
+namespace {
+
+using detect::Machine;
+using detect::Nic;
+using detect::NicKind;
+
+constexpr std::string_view kFamily = "interface";
+/// Two ports that differ by this factor do not belong into one set of channels.
+constexpr double kMixedSpeeds = 4;
+constexpr double kSlowInterfaceGbits = 0.1;
+
+bool is_amazon(const Machine& machine) {
+    return machine.vendor.find("Amazon") != std::string::npos;
+}
+
+/// The interfaces that the sockets of this job use: the user's choice or NCCL's own.
+std::vector<int> used_interfaces(const Patient& patient) {
+    const Inputs& inputs = patient.inputs;
+    const SearchContext context{inputs.nccl, user_value(inputs, "NCCL_SOCKET_FAMILY").value_or(""),
+                                user_value(inputs, "NCCL_COMM_ID").value_or("")};
+    if (const auto value = user_value(inputs, kSocketIfname))
+        if (const IfnameList list = parse_ifname(*value); !list.ignored)
+            return listed_search(inputs.machine, context, list);
+    return automatic_search(inputs.machine, context);
+}
+
+const Nic& nic_of(const Patient& patient, int position) {
+    return patient.machine().nics[static_cast<std::size_t>(position)];
+}
+
+/// The IPv4 subnet that both interfaces have an address in, as text; nothing when there is none.
+std::optional<std::string> common_subnet(const Nic& a, const Nic& b) {
+    for (const std::string& text : a.addresses) {
+        const auto first = parse_ip(text);
+        if (!first || first->v6 || first->prefix >= 31 || first->prefix == 0 ||
+            link_local(*first) || loopback(*first))
+            continue;
+        for (const std::string& other : b.addresses) {
+            const auto second = parse_ip(other);
+            if (!second || second->v6 || second->prefix >= 31 || !same_subnet(*first, *second))
+                continue;
+            IpAddress net = *first;
+            for (int bit = net.prefix; bit < 32; ++bit) {
+                auto& byte = net.bytes[static_cast<std::size_t>(bit / 8)];
+                byte = static_cast<unsigned char>(byte & ~(0x80 >> (bit % 8)));
+            }
+            return fmt::format("{}.{}.{}.{}/{}", net.bytes[0], net.bytes[1], net.bytes[2],
+                               net.bytes[3], net.prefix);
+        }
+    }
+    return std::nullopt;
+}
+
+/// A host answers for all its addresses on every port (arp_ignore 0), and the route of a subnet is
+/// one port's. Adapters whose data goes by verbs choose the port themselves.
+void same_subnet_ports(const Patient& patient, Verdict& verdict) {
+    const Machine& machine = patient.machine();
+    if (!interfaces_known(machine)) return verdict.unknown("the network interfaces");
+    if (!maybe_several_nodes(patient) || is_amazon(machine)) return;
+    const std::vector<int> used = used_interfaces(patient);
+    for (std::size_t i = 0; i < machine.nics.size(); ++i)
+        for (std::size_t j = i + 1; j < machine.nics.size(); ++j) {
+            const Nic &a = machine.nics[i], &b = machine.nics[j];
+            const auto is_used = [&](std::size_t position) {
+                return std::find(used.begin(), used.end(), static_cast<int>(position)) !=
+                       used.end();
+            };
+            if (!is_used(i) && !is_used(j)) continue;
+            if (!interface_flaw(a).empty() || !interface_flaw(b).empty()) continue;
+            if (a.rdma_device && b.rdma_device) continue;
+            if (a.parent == b.name || b.parent == a.name) continue;
+            const auto subnet = common_subnet(a, b);
+            if (!subnet) continue;
+            verdict.slow(
+                {.what = fmt::format("{} and {} share the subnet {}", a.name, b.name, *subnet),
+                 .evidence = fmt::format("{} has {}; {} has {}", a.name, join(a.addresses, ", "),
+                                         b.name, join(b.addresses, ", ")),
+                 .effect = "the kernel sends by the route, so traffic may leave by the "
+                           "other port than the one that NCCL chose, and connections "
+                           "may time out",
+                 .fix = fmt::format("give them different subnets, or a higher metric "
+                                    "to one: ip route change {} dev {} metric 200; "
+                                    "sysctl net.ipv4.conf.all.arp_ignore=1 "
+                                    "net.ipv4.conf.all.arp_announce=2",
+                                    *subnet, b.name)});
+        }
+}
+
+/// Without a value of the user's, NCCL's own pick.
+void unreachable_pick(const Patient& patient, Verdict& verdict) {
+    const Machine& machine = patient.machine();
+    if (!interfaces_known(machine)) return verdict.unknown("the network interfaces");
+    if (!several_nodes(patient) || user_has(patient.inputs, kSocketIfname)) return;
+    std::vector<std::string> bad;
+    std::vector<int> used = used_interfaces(patient);
+    for (const int position : used) {
+        const std::string flaw = interface_flaw(nic_of(patient, position));
+        if (!flaw.empty())
+            bad.push_back(fmt::format("{} ({})", nic_of(patient, position).name, flaw));
+    }
+    if (bad.empty()) return;
+    const bool first = !interface_flaw(nic_of(patient, used.front())).empty();
+    std::string fix = "set NCCL_SOCKET_IFNAME to the interface that the other nodes reach";
+    for (const Setting& setting : patient.plan.settings)
+        if (setting.name == kSocketIfname && setting.value)
+            fix = fmt::format("export NCCL_SOCKET_IFNAME={} (toporun sets it when it launches)",
+                              shell_word(*setting.value));
+    verdict.slow(
+        {.what = fmt::format("NCCL by itself takes {}", and_list(bad)),
+         .evidence = fmt::format("NCCL's own search gives {}", join(patient.plan.interfaces, ", ")),
+         .effect = first ? "the bootstrap takes the first, which other nodes may not "
+                           "reach: the job hangs at its start"
+                         : "NET/Socket spreads the data over all of them, and other "
+                           "nodes may not reach these",
+         .fix = std::move(fix)});
+}
+
+bool sockets_carry_data(const Patient& patient) {
+    const auto& machine = patient.machine();
+    if (has_efa(machine)) return false;
+    if (user_number(patient, "NCCL_IB_DISABLE").value_or(0) != 0) return true;
+    return std::none_of(machine.nics.begin(), machine.nics.end(), rdma_usable);
+}
+
+void mixed_speeds(const Patient& patient, Verdict& verdict) {
+    if (!interfaces_known(patient.machine())) return verdict.unknown("the network interfaces");
+    if (!several_nodes(patient) || !sockets_carry_data(patient)) return;
+    const Nic *slowest = nullptr, *fastest = nullptr;
+    for (const int position : used_interfaces(patient)) {
+        const Nic& nic = nic_of(patient, position);
+        if (!nic.speed_gbits || !interface_flaw(nic).empty()) continue;
+        if (slowest == nullptr || *nic.speed_gbits < *slowest->speed_gbits) slowest = &nic;
+        if (fastest == nullptr || *nic.speed_gbits > *fastest->speed_gbits) fastest = &nic;
+    }
+    if (slowest == nullptr || *fastest->speed_gbits < kMixedSpeeds * *slowest->speed_gbits) return;
+    verdict.slow(
+        {.what = fmt::format("NET/Socket uses {} ({:g} Gb/s) beside {} ({:g} Gb/s)", slowest->name,
+                             *slowest->speed_gbits, fastest->name, *fastest->speed_gbits),
+         .evidence = "both are in the list that NCCL uses",
+         .effect = "the data is spread evenly over them, so the slow one sets the pace",
+         .fix = fmt::format("export NCCL_SOCKET_IFNAME={}",
+                            ifname_value(patient.machine(), fastest->name))});
+}
+
+void low_speed(const Patient& patient, Verdict& verdict) {
+    if (!interfaces_known(patient.machine())) return verdict.unknown("the network interfaces");
+    if (!maybe_several_nodes(patient)) return;
+    for (const int position : used_interfaces(patient)) {
+        const Nic& nic = nic_of(patient, position);
+        if (!nic.speed_gbits || *nic.speed_gbits > kSlowInterfaceGbits || nic.state != "up")
+            continue;
+        if (nic.kind != NicKind::ethernet) continue;
+        verdict.slow(
+            {.what = fmt::format("{} runs at {:g} Mb/s", nic.name, *nic.speed_gbits * 1000),
+             .evidence = fmt::format("/sys/class/net/{}/speed", nic.name),
+             .effect = "a port that falls back below 1 Gb/s has a bad cable or a switch "
+                       "port with a fixed speed",
+             .fix = fmt::format("ethtool {}; replace the cable", nic.name)});
+    }
+}
+
+std::map<std::string, std::vector<const Nic*>> members_by_bond(const Machine& machine) {
+    std::map<std::string, std::vector<const Nic*>> members;
+    for (const Nic& bond : machine.nics) {
+        if (bond.kind != NicKind::bond) continue;
+        for (const Nic& nic : machine.nics)
+            if (nic.master == bond.name) members[bond.name].push_back(&nic);
+    }
+    return members;
+}
+
+void bond_member_down(const Patient& patient, Verdict& verdict) {
+    for (const auto& [bond, members] : members_by_bond(patient.machine()))
+        for (const Nic* nic : members)
+            if (nic->state == "down")
+                verdict.slow({.what = fmt::format("{}, a member of {}, is down", nic->name, bond),
+                              .evidence = fmt::format("/sys/class/net/{}/operstate", nic->name),
+                              .effect = "the bond has less bandwidth and no spare",
+                              .fix = fmt::format("ip link set {} up; check its cable and "
+                                                 "switch port",
+                                                 nic->name),
+                              .where = bond});
+}
+
+void bond_members_differ(const Patient& patient, Verdict& verdict) {
+    for (const auto& [bond, members] : members_by_bond(patient.machine())) {
+        std::vector<std::string> words;
+        bool differ = false;
+        for (const Nic* nic : members) {
+            const Nic& first = *members.front();
+            differ = differ || (nic->mtu && first.mtu && nic->mtu != first.mtu) ||
+                     (nic->state == "up" && first.state == "up" && nic->speed_gbits &&
+                      first.speed_gbits && nic->speed_gbits != first.speed_gbits);
+            words.push_back(fmt::format(
+                "{} {}{}", nic->name,
+                nic->speed_gbits ? fmt::format("{:g} Gb/s", *nic->speed_gbits) : "speed unknown",
+                nic->mtu ? fmt::format(" MTU {}", *nic->mtu) : ""));
+        }
+        if (!differ) continue;
+        verdict.slow({.what = fmt::format("the members of {} differ", bond),
+                      .evidence = join(words, ", "),
+                      .effect = "flows hashed to the weaker member are slower, and large packets "
+                                "may be dropped there",
+                      .fix = "give all members the same MTU and speed",
+                      .where = bond});
+    }
+}
+
+constexpr Check kChecks[] = {
+    {{"iface-same-subnet", kFamily, Severity::slow,
+      "two interfaces of this host in one IPv4 subnet, one of them used by NCCL: the kernel may "
+      "send from the wrong port (NVIDIA/nccl issue 1581)"},
+     same_subnet_ports},
+    {{"iface-pick-unreachable", kFamily, Severity::slow,
+      "what NCCL's own search gives in a job of several nodes: bridges, veth pairs, tunnels and "
+      "link-local addresses are not reached from other hosts"},
+     unreachable_pick},
+    {{"iface-mixed-speeds", kFamily, Severity::slow,
+      "the speeds of the interfaces that NET/Socket spreads data over: a slow management port "
+      "sets the pace"},
+     mixed_speeds},
+    {{"iface-low-speed", kFamily, Severity::slow,
+      "the negotiated speed of the interfaces in use: 100 Mb/s and less is a bad cable"},
+     low_speed},
+    {{"bond-member-down", kFamily, Severity::slow, "the members of a bond: one is down"},
+     bond_member_down},
+    {{"bond-members-differ", kFamily, Severity::slow,
+      "speed and MTU of the members of a bond: they should be alike"},
+     bond_members_differ},
+};
+
+}  // namespace
+
+std::span<const Check> interface_checks() {
+    return kChecks;
+}
+
+}  // namespace toporun::env::doctor

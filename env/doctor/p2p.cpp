@@ -1,0 +1,157 @@
+#include <fmt/format.h>
+
+#include <map>
+#include <optional>
+
+#include "base/text.hpp"
+#include "env/doctor/facts.hpp"
+#include "env/doctor/match_known_bad.hpp"
+#include "env/matrix.hpp"
+
+/// Peer access between GPUs beyond what decide() finds.
+namespace toporun::env::doctor {
+namespace {
+
+using detect::Gpu;
+using detect::Machine;
+using detect::PathType;
+using detect::PeerAccess;
+
+constexpr std::string_view kFamily = "p2p";
+
+Severity severity_of(const profiles::KnownBadRow& row) {
+    if (row.confidence == "low" || row.symptom == "slow") return Severity::note;
+    if (row.symptom == "corruption") return Severity::slow;
+    return row.confidence == "high" ? Severity::slow : Severity::note;
+}
+
+std::string symptom_text(const std::string& symptom) {
+    if (symptom == "corruption") return "wrong data without an error";
+    if (symptom == "hang") return "the job may hang";
+    if (symptom == "error") return "NCCL may stop with an error";
+    return "slower than it could be";
+}
+
+/// Corruption first, then hangs: the order of the table's symptoms.
+void known_bad(const Patient& patient, Verdict& verdict) {
+    const std::string driver = patient.software().driver.value_or("unknown");
+    for (const profiles::KnownBadRow& row : patient.known_bad.rows) {
+        const auto gpus = match_known_bad(row, patient);
+        if (!gpus) continue;
+        const Gpu* first = gpus->empty()
+                               ? nullptr
+                               : &patient.machine().gpus[static_cast<std::size_t>(gpus->front())];
+        verdict.find(
+            severity_of(row),
+            {.what = row.what,
+             .evidence = fmt::format(
+                 "{}driver {}, {}; row {} of known-bad.toml (confidence {}): {}",
+                 first == nullptr ? "" : fmt::format("{} x {}, ", gpus->size(), first->name),
+                 driver, library_text(patient.inputs), row.row, row.confidence, row.source),
+             .effect = symptom_text(row.symptom) + " (reported, not seen here)",
+             .fix = row.fix,
+             .where = fmt::format("row {}", row.row)});
+    }
+}
+
+/// Server GPUs have P2P below one switch: a refusal is a setting of the BIOS or of the host.
+void refused_below_switch(const Patient& patient, Verdict& verdict) {
+    const Machine& machine = patient.machine();
+    if (machine.virtual_machine || machine.peer_access.empty()) return;
+    const PairMatrix matrix(machine);
+    const auto able = visible_gpus(patient, [](const Gpu& gpu) {
+        return is_server_gpu(gpu) && gpu.vendor != "amd" && gpu.mig != true &&
+               !contains_any(gpu.name, {"NVIDIA L4", "Tesla T4", "vGPU", "GRID"});
+    });
+    std::vector<std::string> pairs;
+    for (std::size_t i = 0; i < able.size(); ++i)
+        for (std::size_t j = i + 1; j < able.size(); ++j) {
+            const int a = able[i], b = able[j];
+            const PathType path = matrix.path(a, b);
+            if ((path == PathType::PIX || path == PathType::PXB) &&
+                matrix.peer_access(a, b) == PeerAccess::refused)
+                pairs.push_back(fmt::format("{}-{}", a, b));
+        }
+    if (pairs.empty()) return;
+    const std::size_t count = pairs.size();
+    if (pairs.size() > 8) pairs.resize(8);
+    verdict.slow({.what = fmt::format("the driver refuses P2P between {} GPU pair{} below one "
+                                      "PCIe switch",
+                                      count, count == 1 ? "" : "s"),
+                  .evidence = fmt::format("pairs {}{} (nvidia-smi topo -p2p r)", join(pairs, " "),
+                                          count > pairs.size() ? " ..." : ""),
+                  .effect = "they go through shared memory, at about half the bandwidth",
+                  .fix = "nvidia-smi topo -p2p r tells the reason (CNS: chipset, GNS: GPU, DR: "
+                         "disabled by the registry); check confidential computing mode and "
+                         "the driver's module options"});
+}
+
+/// c020: P2P writes from one package to the other go over the CPUs' own links.
+void across_packages(const Patient& patient, Verdict& verdict) {
+    const Machine& machine = patient.machine();
+    if (machine.cpu.vendor != "AuthenticAMD" || machine.cpu.packages.value_or(1) < 2 ||
+        patient.inputs.rccl)
+        return;
+    int pairs = 0;
+    for (const Pair& pair : patient.plan.pairs)
+        if (pair.path == PathType::SYS && pair.transport == "P2P") ++pairs;
+    if (pairs == 0) return;
+    verdict.note({.what = fmt::format("{} GPU pair{} use P2P from one CPU package to the other",
+                                      pairs, pairs == 1 ? "" : "s"),
+                  .evidence = fmt::format("path SYS, {}, {} packages{}{}",
+                                          library_text(patient.inputs), *machine.cpu.packages,
+                                          machine.cpu.model.empty() ? "" : ", ", machine.cpu.model),
+                  .effect = "on EPYC 7002 it was slower than shared memory (NVIDIA/nccl-tests "
+                            "issue 74)",
+                  .fix = "measure both: NCCL_P2P_LEVEL=PHB against the default"});
+}
+
+void shm_disabled(const Patient& patient, Verdict& verdict) {
+    if (user_number(patient, "NCCL_SHM_DISABLE") != 1) return;
+    if (patient.inputs.visible.size() < 2) return;
+    verdict.slow({.what = "NCCL_SHM_DISABLE=1 takes shared memory from NCCL",
+                  .evidence = "set by the user",
+                  .effect = "GPU pairs without P2P go through the network stack, typically 5 to "
+                            "20 times slower (estimated)",
+                  .fix = "unset NCCL_SHM_DISABLE, and enlarge /dev/shm if that was the reason"});
+}
+
+void ignore_disabled(const Patient& patient, Verdict& verdict) {
+    const long long value = user_number(patient, "NCCL_IGNORE_DISABLED_P2P").value_or(0);
+    if (value < 1) return;
+    verdict.find(value >= 2 ? Severity::slow : Severity::note,
+                 {.what = fmt::format("NCCL_IGNORE_DISABLED_P2P={} hides what the driver says of "
+                                      "P2P",
+                                      value),
+                  .evidence = "set by the user",
+                  .effect = value >= 2 ? "NCCL uses P2P although the driver refuses it"
+                                       : "a broken NVLink goes unnoticed: the pair uses shared "
+                                         "memory",
+                  .fix = "unset NCCL_IGNORE_DISABLED_P2P and repair the link"});
+}
+
+constexpr Check kChecks[] = {
+    {{"known-bad", kFamily, Severity::slow,
+      "GPU, driver, NCCL and platform against the table of reported failures "
+      "(profiles/known-bad.toml): a hint, never a verdict"},
+     known_bad},
+    {{"p2p-refused", kFamily, Severity::slow,
+      "the driver's P2P status of server GPUs below one PCIe switch: it should be OK"},
+     refused_below_switch},
+    {{"p2p-across-packages", kFamily, Severity::note,
+      "GPU pairs that use P2P across two AMD packages: often slower than shared memory"},
+     across_packages},
+    {{"shm-disabled", kFamily, Severity::slow, "NCCL_SHM_DISABLE=1: for debugging only"},
+     shm_disabled},
+    {{"p2p-check-ignored", kFamily, Severity::slow,
+      "NCCL_IGNORE_DISABLED_P2P, which hides broken NVLinks"},
+     ignore_disabled},
+};
+
+}  // namespace
+
+std::span<const Check> p2p_checks() {
+    return kChecks;
+}
+
+}  // namespace toporun::env::doctor

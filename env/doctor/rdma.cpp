@@ -1,0 +1,308 @@
+#include <fmt/format.h>
+
+#include <map>
+#include <optional>
+
+#include "base/text.hpp"
+#include "env/doctor/facts.hpp"
+#include "env/doctor/hca_list.hpp"
+
+/// Verbs ports: state, rate, errors, rights, and the user's list of them.
+namespace toporun::env::doctor {
+namespace {
+
+using detect::Machine;
+using detect::Nic;
+using detect::NicKind;
+using detect::PathType;
+
+constexpr std::string_view kFamily = "rdma";
+
+const Nic& port_at(const Patient& patient, int position) {
+    return patient.machine().nics[static_cast<std::size_t>(position)];
+}
+
+/// The ports that serve a GPU: within PXB of one.
+bool near_a_gpu(const Patient& patient, int nic) {
+    for (const int gpu : patient.inputs.visible)
+        if (nic_path(patient.machine(), gpu, nic).value_or(PathType::SYS) <= PathType::PXB)
+            return true;
+    return false;
+}
+
+/// Another usable port of the same adapter: the second one is often not cabled.
+bool has_usable_twin(const Patient& patient, int nic) {
+    const Nic& down = port_at(patient, nic);
+    if (!down.pci) return false;
+    for (const int other : verbs_ports(patient.machine())) {
+        const Nic& up = port_at(patient, other);
+        if (other == nic || !up.pci || !rdma_usable(up)) continue;
+        if (up.pci->domain == down.pci->domain && up.pci->bus == down.pci->bus &&
+            up.pci->device == down.pci->device)
+            return true;
+    }
+    return false;
+}
+
+void port_down(const Patient& patient, Verdict& verdict) {
+    const std::vector<int> ports = verbs_ports(patient.machine());
+    std::vector<std::string> needed, others;
+    int up = 0;
+    for (const int port : ports) {
+        const Nic& nic = port_at(patient, port);
+        if (rdma_usable(nic))
+            ++up;
+        else if (near_a_gpu(patient, port) && !has_usable_twin(patient, port))
+            needed.push_back(port_name(nic));
+        else if (!has_usable_twin(patient, port) && patient.machine().gpu_nic_paths.empty())
+            others.push_back(port_name(nic));
+    }
+    if (up == 0 || !maybe_several_nodes(patient)) return;
+    const bool slow = !needed.empty();
+    const std::vector<std::string>& down = slow ? needed : others;
+    if (down.empty()) return;
+    verdict.find(
+        slow ? Severity::slow : Severity::note,
+        {.what = fmt::format("RDMA port{} {} {} down while {} other{} up",
+                             down.size() == 1 ? "" : "s", and_list(down),
+                             down.size() == 1 ? "is" : "are", up, up == 1 ? " is" : "s are"),
+         .evidence = "port state (ibstat, /sys/class/infiniband/*/ports/*/state)",
+         .effect = slow ? "the GPUs beside it send through farther adapters, which then "
+                          "carry twice the data"
+                        : "fewer rails than adapters, if the port was meant to be used",
+         .fix = "ibstat; check cable, switch port and subnet manager, or leave it out "
+                "with NCCL_IB_HCA on all nodes"});
+}
+
+void none_usable(const Patient& patient, Verdict& verdict) {
+    const std::vector<int> ports = verbs_ports(patient.machine());
+    if (ports.empty() || !maybe_several_nodes(patient)) return;
+    for (const int port : ports)
+        if (rdma_usable(port_at(patient, port))) return;
+    verdict.find(
+        several_nodes(patient) ? Severity::slow : Severity::note,
+        {.what = fmt::format("no RDMA port is up ({} of {} down)", ports.size(), ports.size()),
+         .evidence = "port state (ibstat, /sys/class/infiniband/*/ports/*/state)",
+         .effect = "NCCL says 'NET/IB : No device found' and takes TCP without an error",
+         .fix = "ibstat; check cables and, on InfiniBand, the subnet manager"});
+}
+
+/// Ports that have their GPU for themselves are meant to be alike.
+void port_slow(const Patient& patient, Verdict& verdict) {
+    std::map<double, int> rates;
+    std::vector<int> near;
+    for (const int port : verbs_ports(patient.machine()))
+        if (const Nic& nic = port_at(patient, port);
+            rdma_usable(nic) && nic.speed_gbits && near_a_gpu(patient, port)) {
+            near.push_back(port);
+            ++rates[*nic.speed_gbits];
+        }
+    for (const auto& [rate, count] : rates) {
+        if (count < 3 || static_cast<std::size_t>(count) * 2 <= near.size()) continue;
+        for (const int port : near) {
+            const Nic& nic = port_at(patient, port);
+            if (*nic.speed_gbits >= rate || nic.pcie_width_now.value_or(16) < 8) continue;
+            const bool alike = std::any_of(near.begin(), near.end(), [&](int other) {
+                const Nic& good = port_at(patient, other);
+                return *good.speed_gbits == rate && good.kind == nic.kind &&
+                       good.pcie_generation == nic.pcie_generation &&
+                       good.pcie_width == nic.pcie_width && good.driver == nic.driver;
+            });
+            if (!alike) continue;
+            verdict.slow({.what = fmt::format("{} runs at {:g} Gb/s, {} alike at {:g} Gb/s",
+                                              port_name(nic), *nic.speed_gbits, count, rate),
+                          .evidence = "rate (ibstat, /sys/class/infiniband/*/ports/*/rate)",
+                          .effect = "every rail waits for the slowest: collectives between nodes "
+                                    "run at its pace",
+                          .fix = fmt::format("ibstat {}; check cable and switch port",
+                                             nic.rdma_device.value_or("")),
+                          .where = port_name(nic)});
+        }
+    }
+}
+
+struct Counter {
+    std::string_view name;
+    std::uint64_t above;
+    std::string_view meaning;
+};
+/// Counters that stand still on a sound link. A few link_downed come from boots and switch work.
+constexpr Counter kCounters[] = {
+    {"symbol_error", 1000, "damaged symbols"},
+    {"link_error_recovery", 0, "the link was trained again"},
+    {"link_downed", 10, "the link went down"},
+    {"port_rcv_errors", 0, "damaged packets"},
+    {"local_link_integrity_errors", 0, "too many errors on the link"},
+    {"excessive_buffer_overrun_errors", 0, "buffers overran"},
+    {"port_rcv_remote_physical_errors", 0, "packets marked bad by the peer"},
+    {"out_of_sequence", 10000, "packets out of order or lost"},
+    {"packet_seq_err", 10000, "lost packets"},
+    {"local_ack_timeout_err", 1000, "acknowledgements that never came"},
+    {"roce_adp_retrans_to", 1000, "RoCE retransmissions"},
+};
+
+void port_errors(const Patient& patient, Verdict& verdict) {
+    for (const int port : verbs_ports(patient.machine())) {
+        const Nic& nic = port_at(patient, port);
+        std::vector<std::string> seen;
+        for (const detect::PortCounter& counter : nic.errors)
+            for (const Counter& known : kCounters)
+                if (counter.name == known.name && counter.value > known.above)
+                    seen.push_back(
+                        fmt::format("{} {} ({})", counter.name, counter.value, known.meaning));
+        if (seen.empty()) continue;
+        verdict.note({.what = fmt::format("{} has counted errors since boot", port_name(nic)),
+                      .evidence = join(seen, ", "),
+                      .effect = "if they still rise: retransmissions, and in the end 'status 12'",
+                      .fix = "look again after some minutes of load (ethtool -S, perfquery); a "
+                             "counter that rises asks for a new cable or transceiver",
+                      .where = port_name(nic)});
+    }
+}
+
+/// Data nodes /dev/infiniband/uverbs* are what libibverbs opens.
+void device_files(const Patient& patient, Verdict& verdict) {
+    const Machine& machine = patient.machine();
+    if (!maybe_several_nodes(patient)) return;
+    const bool efa = has_efa(machine);
+    if (verbs_ports(machine).empty() && !efa) return;
+    const auto& files = machine.software.verbs_devices;
+    if (!files) return verdict.unknown("the device files of RDMA");
+    if (*files > 0) return;
+    verdict.slow({.what = efa ? "EFA adapters are here, but no /dev/infiniband/uverbs* to open them"
+                              : "RDMA adapters are here, but no /dev/infiniband/uverbs* to open "
+                                "them",
+                  .evidence = fmt::format("0 of /dev/infiniband/uverbs*{}",
+                                          machine.container ? ", in a container" : ""),
+                  .effect = efa ? "the plugin falls to its tcp provider: 10 times slower and more"
+                                : "NCCL says 'NET/IB : No device found' and takes TCP without "
+                                  "an error",
+                  .fix = machine.container
+                             ? "docker run --device=/dev/infiniband --ulimit memlock=-1 "
+                               "--network=host ...; in Kubernetes the adapter's device plugin"
+                             : "modprobe ib_uverbs"});
+}
+
+constexpr std::uint64_t kSmallMemlock = 64ull << 20;
+
+void memlock(const Patient& patient, Verdict& verdict) {
+    const Machine& machine = patient.machine();
+    if (!maybe_several_nodes(patient)) return;
+    if (std::none_of(machine.nics.begin(), machine.nics.end(), rdma_usable)) return;
+    const auto& limit = machine.limits.memlock_bytes;
+    if (!limit) return verdict.unknown("the memlock limit");
+    if (*limit >= kSmallMemlock) return;
+    verdict.find(
+        machine.container ? Severity::broken : Severity::slow,
+        {.what = fmt::format("only {} may be locked in memory, RDMA needs much more",
+                             format_bytes(*limit)),
+         .evidence = "RLIMIT_MEMLOCK (ulimit -l)",
+         .effect = "ibv_reg_mr fails with 'Cannot allocate memory' for who has no "
+                   "CAP_IPC_LOCK, and NCCL stops",
+         .fix = machine.container ? "docker run --ulimit memlock=-1 ..."
+                                  : "memlock unlimited in /etc/security/limits.conf; for Slurm "
+                                    "LimitMEMLOCK=infinity of slurmd and "
+                                    "PropagateResourceLimitsExcept=MEMLOCK"});
+}
+
+void hca_no_match(const Patient& patient, Verdict& verdict) {
+    const auto value = user_value(patient.inputs, "NCCL_IB_HCA");
+    const std::vector<int> ports = verbs_ports(patient.machine());
+    if (!value || ports.empty()) return;
+    const HcaList list = parse_hca_list(*value);
+    if (list.entries.empty()) return;
+    std::vector<std::string> usable;
+    for (const int port : ports) {
+        if (!rdma_usable(port_at(patient, port))) continue;
+        if (list.takes(port_at(patient, port))) return;
+        usable.push_back(port_name(port_at(patient, port)));
+    }
+    verdict.slow(
+        {.what = fmt::format("{} matches no RDMA port that is up", assigned("NCCL_IB_HCA", *value)),
+         .evidence = fmt::format("ports that are up: {}", and_list(usable)),
+         .effect = "NCCL says 'NET/IB : No device found' and takes TCP without an error",
+         .fix = "unset NCCL_IB_HCA, or name ports that exist on every node"});
+}
+
+void hca_prefix(const Patient& patient, Verdict& verdict) {
+    const auto value = user_value(patient.inputs, "NCCL_IB_HCA");
+    if (!value) return;
+    const HcaList list = parse_hca_list(*value);
+    if (list.exact || list.exclude) return;
+    for (const HcaEntry& entry : list.entries) {
+        bool whole = false;
+        std::vector<std::string> more;
+        for (const int port : verbs_ports(patient.machine())) {
+            const std::string device = port_at(patient, port).rdma_device.value_or("");
+            const bool named =
+                std::any_of(list.entries.begin(), list.entries.end(),
+                            [&](const HcaEntry& other) { return other.device == device; });
+            if (device == entry.device)
+                whole = true;
+            else if (device.starts_with(entry.device) && !named)
+                more.push_back(device);
+        }
+        if (!whole || more.empty()) continue;
+        verdict.slow({.what = fmt::format("NCCL_IB_HCA: {} is a prefix and also takes {}",
+                                          entry.device, and_list(more)),
+                      .evidence = assigned("NCCL_IB_HCA", *value),
+                      .effect = "adapters that were left out on purpose carry data",
+                      .fix = fmt::format("export NCCL_IB_HCA={}", shell_word("=" + *value))});
+    }
+}
+
+void ib_disabled(const Patient& patient, Verdict& verdict) {
+    if (user_number(patient, "NCCL_IB_DISABLE").value_or(0) == 0 || !maybe_several_nodes(patient))
+        return;
+    std::vector<std::string> usable;
+    for (const int port : verbs_ports(patient.machine()))
+        if (rdma_usable(port_at(patient, port)))
+            usable.push_back(port_name(port_at(patient, port)));
+    if (usable.empty()) return;
+    verdict.slow({.what = "NCCL_IB_DISABLE switches RDMA off although ports are up",
+                  .evidence = fmt::format(
+                      "{}; up: {}",
+                      assigned("NCCL_IB_DISABLE", *user_value(patient.inputs, "NCCL_IB_DISABLE")),
+                      and_list(usable)),
+                  .effect = "the data between nodes goes by TCP, typically 5 to 10 times slower",
+                  .fix = "unset NCCL_IB_DISABLE"});
+}
+
+constexpr Check kChecks[] = {
+    {{"rdma-port-down", kFamily, Severity::slow,
+      "ports that are down while others are up: their GPUs take farther adapters"},
+     port_down},
+    {{"rdma-none-usable", kFamily, Severity::slow,
+      "whether any RDMA port is up: without one NCCL takes TCP silently"},
+     none_usable},
+    {{"rdma-port-slow", kFamily, Severity::slow,
+      "the rate of each adapter beside a GPU against that of its likes: a link trained down "
+      "slows every rail"},
+     port_slow},
+    {{"rdma-port-errors", kFamily, Severity::note,
+      "error counters of the ports that stand still on a sound link"},
+     port_errors},
+    {{"verbs-devices-missing", kFamily, Severity::slow,
+      "/dev/infiniband/uverbs* where RDMA or EFA adapters are: containers see the adapters in "
+      "/sys but may not open them"},
+     device_files},
+    {{"memlock-small", kFamily, Severity::broken,
+      "the memlock limit where RDMA is used: registering memory fails"},
+     memlock},
+    {{"ib-hca-no-match", kFamily, Severity::slow,
+      "NCCL_IB_HCA against the ports that are up: when nothing matches NCCL takes TCP silently"},
+     hca_no_match},
+    {{"ib-hca-prefix", kFamily, Severity::slow,
+      "names in NCCL_IB_HCA that are prefixes of further devices: mlx5_1 also takes mlx5_10"},
+     hca_prefix},
+    {{"ib-disabled", kFamily, Severity::slow, "NCCL_IB_DISABLE where RDMA ports are up"},
+     ib_disabled},
+};
+
+}  // namespace
+
+std::span<const Check> rdma_checks() {
+    return kChecks;
+}
+
+}  // namespace toporun::env::doctor

@@ -1,0 +1,247 @@
+#include <fmt/format.h>
+
+#include <map>
+#include <optional>
+
+#include "base/text.hpp"
+#include "env/doctor/facts.hpp"
+#include "env/interface_model.hpp"
+
+/// GIDs and MTU of RoCE ports.
+namespace toporun::env::doctor {
+namespace {
+
+using detect::Gid;
+using detect::Nic;
+using detect::NicKind;
+
+constexpr std::string_view kFamily = "roce";
+constexpr int kPlainEthernetMtu = 1500;
+/// "active_mtu" of a port without interface: the largest verbs MTU that fits into 1500.
+constexpr int kSmallVerbsMtu = 1024;
+
+/// A port whose link is Ethernet.
+bool is_roce(const Nic& nic) {
+    if (!nic.rdma_device || nic.kind == NicKind::efa) return false;
+    if (nic.kind == NicKind::roce) return true;
+    return std::any_of(nic.gids.begin(), nic.gids.end(),
+                       [](const Gid& gid) { return gid.type.starts_with("RoCE"); });
+}
+
+/// "::ffff:10.0.0.1" as 10.0.0.1, others as they are.
+std::string plain_address(const Gid& gid) {
+    const auto address = parse_ip(gid.address);
+    if (!address || !address->v6) return gid.address;
+    const auto& bytes = address->bytes;
+    const bool mapped = std::all_of(bytes.begin(), bytes.begin() + 10,
+                                    [](unsigned char byte) { return byte == 0; }) &&
+                        bytes[10] == 0xff && bytes[11] == 0xff;
+    if (!mapped) return gid.address;
+    return fmt::format("{}.{}.{}.{}", bytes[12], bytes[13], bytes[14], bytes[15]);
+}
+
+bool is_null(const Gid& gid) {
+    const auto address = parse_ip(gid.address);
+    return address && std::all_of(address->bytes.begin(), address->bytes.end(),
+                                  [](unsigned char byte) { return byte == 0; });
+}
+
+bool is_link_local(const Gid& gid) {
+    const auto address = parse_ip(plain_address(gid));
+    return address && link_local(*address);
+}
+
+bool is_routable_v2(const Gid& gid) {
+    return gid.type == "RoCE v2" && !is_link_local(gid) && !is_null(gid) && parse_ip(gid.address);
+}
+
+/// What NCCL would choose since 2.21.5: RoCE v2, IPv4 first.
+const Gid* best_gid(const Nic& nic) {
+    const Gid* best = nullptr;
+    for (const Gid& gid : nic.gids) {
+        if (!is_routable_v2(gid)) continue;
+        const bool v4 = plain_address(gid) != gid.address;
+        if (best == nullptr) best = &gid;
+        if (v4) return &gid;
+    }
+    return best;
+}
+
+const Gid* gid_at(const Nic& nic, long long index) {
+    for (const Gid& gid : nic.gids)
+        if (gid.index == index) return &gid;
+    return nullptr;
+}
+
+/// RoCE ports that are up and whose table is known.
+std::vector<const Nic*> ports_with_gids(const Patient& patient, Verdict& verdict) {
+    std::vector<const Nic*> ports;
+    for (const Nic& nic : patient.machine().nics) {
+        if (!is_roce(nic) || !rdma_usable(nic)) continue;
+        if (nic.gids.empty())
+            verdict.unknown("the GID tables");
+        else
+            ports.push_back(&nic);
+    }
+    return ports;
+}
+
+std::string instead(const Nic& nic) {
+    const Gid* best = best_gid(nic);
+    if (best == nullptr) return "give the port's interface an IP address";
+    return fmt::format("index {} is RoCE v2 of {}", best->index, plain_address(*best));
+}
+
+/// The index that NCCL will use, where it is fixed: the user's, or 0 before 2.21.5.
+std::optional<long long> fixed_index(const Patient& patient) {
+    const auto set = user_number(patient, "NCCL_IB_GID_INDEX");
+    if (set && *set >= 0) return set;
+    if (nccl_before(patient, 22105)) return 0;
+    return std::nullopt;
+}
+
+std::string index_text(const Patient& patient, long long index) {
+    return user_has(patient.inputs, "NCCL_IB_GID_INDEX")
+               ? fmt::format("NCCL_IB_GID_INDEX={}", index)
+               : fmt::format("NCCL before 2.21.5 takes GID index {}", index);
+}
+
+std::string index_fix(const Patient& patient, const Nic& nic) {
+    if (user_has(patient.inputs, "NCCL_IB_GID_INDEX") && nccl_since(patient, 22105))
+        return "unset NCCL_IB_GID_INDEX: NCCL 2.21.5 and later choose by themselves; here " +
+               instead(nic);
+    if (const Gid* best = best_gid(nic))
+        return fmt::format("export NCCL_IB_GID_INDEX={} ({}), the same on all nodes", best->index,
+                           instead(nic));
+    return instead(nic);
+}
+
+void gid_link_local(const Patient& patient, Verdict& verdict) {
+    const auto index = fixed_index(patient);
+    if (!index || !maybe_several_nodes(patient)) return;
+    for (const Nic* nic : ports_with_gids(patient, verdict)) {
+        const Gid* gid = gid_at(*nic, *index);
+        if (gid == nullptr || !is_link_local(*gid)) continue;
+        verdict.slow({.what = fmt::format("GID {} of {} is link-local ({})", *index,
+                                          port_name(*nic), gid->address),
+                      .evidence = fmt::format("{}; {}", index_text(patient, *index), gid->type),
+                      .effect = "it is not routed: beyond the switch ibv_modify_qp fails with "
+                                "'Connection timed out'",
+                      .fix = index_fix(patient, *nic),
+                      .where = port_name(*nic)});
+    }
+}
+
+void gid_v1(const Patient& patient, Verdict& verdict) {
+    const auto index = fixed_index(patient);
+    if (!index || !maybe_several_nodes(patient)) return;
+    for (const Nic* nic : ports_with_gids(patient, verdict)) {
+        const Gid* gid = gid_at(*nic, *index);
+        if (gid == nullptr || gid->type != "RoCE v1" || is_link_local(*gid)) continue;
+        if (best_gid(*nic) == nullptr) continue;  // roce-no-routable-gid tells
+        verdict.slow({.what = fmt::format("GID {} of {} is RoCE v1", *index, port_name(*nic)),
+                      .evidence = index_text(patient, *index),
+                      .effect = "RoCE v1 is not routed, and lossless settings of the fabric are "
+                                "mostly made for v2",
+                      .fix = index_fix(patient, *nic),
+                      .where = port_name(*nic)});
+    }
+}
+
+void gid_absent(const Patient& patient, Verdict& verdict) {
+    const auto index = user_number(patient, "NCCL_IB_GID_INDEX");
+    if (!index || *index < 0 || !maybe_several_nodes(patient)) return;
+    for (const Nic* nic : ports_with_gids(patient, verdict)) {
+        const Gid* gid = gid_at(*nic, *index);
+        if (gid != nullptr && !is_null(*gid)) continue;
+        verdict.broken({.what = fmt::format("{} has no GID {}", port_name(*nic), *index),
+                        .evidence = fmt::format("NCCL_IB_GID_INDEX={}; {} GIDs in use", *index,
+                                                nic->gids.size()),
+                        .effect = "ibv_modify_qp fails and NCCL stops as it connects to the "
+                                  "other nodes",
+                        .fix = index_fix(patient, *nic),
+                        .where = port_name(*nic)});
+    }
+}
+
+void no_routable_gid(const Patient& patient, Verdict& verdict) {
+    if (!maybe_several_nodes(patient)) return;
+    for (const Nic* nic : ports_with_gids(patient, verdict)) {
+        const bool typed = std::all_of(nic->gids.begin(), nic->gids.end(),
+                                       [](const Gid& gid) { return !gid.type.empty(); });
+        if (!typed || best_gid(*nic) != nullptr) continue;
+        const bool v1_only = std::none_of(nic->gids.begin(), nic->gids.end(),
+                                          [](const Gid& gid) { return gid.type == "RoCE v2"; });
+        verdict.slow({.what = fmt::format(
+                          "{} has {}", port_name(*nic),
+                          v1_only ? "RoCE v1 GIDs only" : "no RoCE v2 GID with a routable address"),
+                      .evidence = fmt::format("{} GIDs in use (show_gids)", nic->gids.size()),
+                      .effect = "nodes behind another router are not reached by RDMA",
+                      .fix = v1_only ? "cma_roce_mode -d DEVICE -p 1 -m 2, or the adapter's "
+                                       "firmware setting for RoCE v2"
+                                     : "give the port's interface an IP address",
+                      .where = port_name(*nic)});
+    }
+}
+
+void small_mtu(const Patient& patient, Verdict& verdict) {
+    std::vector<std::string> small;
+    for (const Nic& nic : patient.machine().nics) {
+        if (!is_roce(nic) || !rdma_usable(nic) || !nic.mtu) continue;
+        const bool own_interface = nic.name != nic.rdma_device;
+        const int limit = own_interface ? kPlainEthernetMtu : kSmallVerbsMtu;
+        if (*nic.mtu <= limit) small.push_back(fmt::format("{} {}", nic.name, *nic.mtu));
+    }
+    if (small.empty() || !maybe_several_nodes(patient)) return;
+    verdict.note({.what = fmt::format("the RoCE ports have a small MTU: {}", join(small, ", ")),
+                  .evidence = "MTU of the interface; verbs take 1024 below 1500",
+                  .effect = "four times the packets of MTU 4096, and with them more work for "
+                            "adapters and switches",
+                  .fix = "ip link set DEVICE mtu 9000 (4200 is enough), if every switch on the "
+                         "way passes it"});
+}
+
+void mtu_differs(const Patient& patient, Verdict& verdict) {
+    std::map<int, std::vector<std::string>> by_mtu;
+    for (const Nic& nic : patient.machine().nics)
+        if (nic.kind == NicKind::roce && rdma_usable(nic) && nic.mtu && nic.speed_gbits &&
+            *nic.speed_gbits >= 100 && nic.master.empty())
+            by_mtu[*nic.mtu].push_back(nic.name);
+    if (by_mtu.size() < 2 || !maybe_several_nodes(patient)) return;
+    std::vector<std::string> words;
+    for (const auto& [mtu, names] : by_mtu)
+        words.push_back(fmt::format("{} ({})", mtu, join(names, " ")));
+    verdict.slow({.what = "the RoCE ports have different MTUs",
+                  .evidence = join(words, "; "),
+                  .effect = "connections between a large and a small one lose large packets or "
+                            "run at the smaller size",
+                  .fix = "give all rails of all nodes the same MTU: ip link set DEVICE mtu 9000"});
+}
+
+constexpr Check kChecks[] = {
+    {{"roce-gid-link-local", kFamily, Severity::slow,
+      "the GID that NCCL_IB_GID_INDEX, or index 0 before 2.21.5, selects: link-local ones are "
+      "not routed"},
+     gid_link_local},
+    {{"roce-gid-v1", kFamily, Severity::slow,
+      "whether the selected GID is RoCE v1 although the port has v2"},
+     gid_v1},
+    {{"roce-gid-absent", kFamily, Severity::broken,
+      "NCCL_IB_GID_INDEX against the GID table: an empty entry stops NCCL"},
+     gid_absent},
+    {{"roce-no-routable-gid", kFamily, Severity::slow,
+      "whether each RoCE port has a RoCE v2 GID with an address that is routed"},
+     no_routable_gid},
+    {{"roce-mtu-small", kFamily, Severity::note, "the MTU of RoCE ports: 1500 leaves 1024"},
+     small_mtu},
+    {{"roce-mtu-differs", kFamily, Severity::slow, "whether the RoCE ports have one MTU"},
+     mtu_differs},
+};
+
+}  // namespace
+
+std::span<const Check> roce_checks() {
+    return kChecks;
+}
+
+}  // namespace toporun::env::doctor

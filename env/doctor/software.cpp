@@ -1,0 +1,82 @@
+#include <fmt/format.h>
+
+#include <array>
+
+#include "base/text.hpp"
+#include "env/doctor/facts.hpp"
+
+/// Versions against the GPUs.
+namespace toporun::env::doctor {
+namespace {
+
+using detect::Gpu;
+
+constexpr std::string_view kFamily = "software";
+
+struct Minimum {
+    int capability_from;  ///< major * 10 + minor, inclusive
+    int capability_to;
+    std::vector<std::string_view> names;  ///< where the capability is not known
+    int nccl;
+    std::string_view version;
+    std::string_view symptom;
+};
+
+/// NVIDIA/nccl issue 1637: kernels of older libraries need more shared memory than sm_120 has.
+const std::vector<Minimum>& minima() {
+    static const std::vector<Minimum> table = {
+        {120,
+         129,
+         {"GeForce RTX 50", "RTX PRO 6000 Blackwell", "RTX PRO 5000 Blackwell",
+          "RTX PRO 4500 Blackwell", "RTX PRO 4000 Blackwell"},
+         22602,
+         "2.26.2",
+         "NCCL stops at its first kernel: 'ncclMaxSharedMem 82240 exceeds device/fn maxSharedMem "
+         "79856' (NVIDIA/nccl issue 1637)"},
+    };
+    return table;
+}
+
+bool concerns(const Minimum& minimum, const Gpu& gpu) {
+    if (gpu.compute_capability)
+        return *gpu.compute_capability >= minimum.capability_from &&
+               *gpu.compute_capability <= minimum.capability_to;
+    return contains_any(gpu.name, minimum.names);
+}
+
+void too_old(const Patient& patient, Verdict& verdict) {
+    if (!has_nvidia_gpu(patient) || patient.inputs.rccl) return;
+    for (const Minimum& minimum : minima()) {
+        const auto gpus =
+            visible_gpus(patient, [&](const Gpu& gpu) { return concerns(minimum, gpu); });
+        if (gpus.size() < 2 && ranks_here(patient) < 2 && !several_nodes(patient)) continue;
+        if (gpus.empty()) continue;
+        if (!patient.inputs.nccl) return verdict.unknown("NCCL's version");
+        if (*patient.inputs.nccl >= minimum.nccl) continue;
+        verdict.broken(
+            {.what = fmt::format("{} is too old for {}: it has no kernels that fit this "
+                                 "generation",
+                                 library_text(patient.inputs), gpus_text(patient.machine(), gpus)),
+             .evidence =
+                 fmt::format("{}; this generation needs NCCL {}",
+                             patient.machine().gpus[static_cast<std::size_t>(gpus.front())].name,
+                             minimum.version),
+             .effect = std::string(minimum.symptom),
+             .fix = "pip install --upgrade nvidia-nccl-cu12 (or -cu13), or a newer PyTorch",
+             .where = patient.software().nccl_library.value_or("")});
+    }
+}
+
+constexpr Check kChecks[] = {
+    {{"nccl-too-old-for-gpu", kFamily, Severity::broken,
+      "NCCL's version against the generation of the GPUs: kernels of older ones do not fit"},
+     too_old},
+};
+
+}  // namespace
+
+std::span<const Check> software_checks() {
+    return kChecks;
+}
+
+}  // namespace toporun::env::doctor
