@@ -1,0 +1,34 @@
+#include "launcher/report/findings.hpp"
+#include "launcher/report/json_values.hpp"
+
+namespace toporun::launcher {
+
+std::string findings_json(const env::Diagnosis& diagnosis) {
+    Json findings = Json::array();
+    for (const env::Finding& finding : diagnosis.findings)
+        findings.push_back({{"id", finding.id},
+                            {"severity", env::severity_text(finding.severity)},
+                            {"what", finding.what},
+                            {"evidence", finding.evidence},
+                            {"effect", finding.effect},
+                            {"fix", finding.fix},
+                            {"where", or_null(finding.where)}});
+    return dumped({{"schema", "toporun.findings/1"},
+                   {"findings", findings},
+                   {"checks",
+                    {{"total", diagnosis.checks},
+                     {"not_made", diagnosis.not_made},
+                     {"unknown", diagnosis.unknown}}}});
+}
+
+std::string check_list_json() {
+    Json checks = Json::array();
+    for (const env::CheckInfo& check : env::check_list())
+        checks.push_back({{"id", check.id},
+                          {"family", check.family},
+                          {"worst", env::severity_text(check.worst)},
+                          {"explanation", check.explanation}});
+    return dumped({{"schema", "toporun.checks/1"}, {"checks", checks}});
+}
+
+}  // namespace toporun::launcher
