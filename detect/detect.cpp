@@ -18,7 +18,6 @@ Machine detect_machine(const Sources& sources) {
     Machine machine;
     detect_gpus(sources, files, machine);
     detect_network(sources, files, machine);
-    detect_gpu_nic_paths(files, machine);
     machine.cpu = detect_cpu(sources.root, files, machine.notes);
     machine.limits = detect_limits(files);
     detect_platform(sources, files, machine);
@@ -27,6 +26,7 @@ Machine detect_machine(const Sources& sources) {
     machine.software.nccl_library = std::move(nccl.file);
     machine.software.nccl_plugins = std::move(nccl.plugins);
     if (!nccl.note.empty()) machine.notes.push_back(std::move(nccl.note));
+    complete_paths(files, machine);
     return machine;
 }
 

@@ -1,12 +1,17 @@
 #include "detect/gpu/paths.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "detect/gpu/gpu_links.hpp"
 #include "detect/gpu/pci.hpp"
+#include "detect/pcie_link.hpp"
+#include "detect/topology/machine_paths.hpp"
 
 namespace toporun::detect {
 namespace {
+
+constexpr unsigned kVendorBroadcom = 0x1000;  ///< whose switches show two levels
 
 /// NVML's common ancestor as NCCL's path: 0 internal, 10 one switch, 20 several, 30 host bridge, 40
 /// NUMA node, 50 system.
@@ -27,44 +32,85 @@ std::optional<PathType> ancestor_path(std::int32_t level) {
     }
 }
 
-/// Paths over PCIe, from sysfs, else by NVML's word.
-PciePaths pcie_paths(const Files& files, const std::vector<Gpu>& gpus, const NvmlReport* report) {
-    std::vector<std::optional<PciDevice>> devices;
-    for (const Gpu& gpu : gpus)
-        devices.push_back(gpu.pci ? read_pci_device(files, *gpu.pci) : std::nullopt);
-    PciePaths paths(gpus.size(), std::vector<std::optional<PathType>>(gpus.size()));
-    for (std::size_t a = 0; a < gpus.size(); ++a)
-        for (std::size_t b = 0; b < gpus.size(); ++b) {
+/// Paths over PCIe by NVML's word.
+PciePaths told_paths(std::size_t count, const NvmlReport* report) {
+    PciePaths paths(count, std::vector<std::optional<PathType>>(count));
+    for (std::size_t a = 0; a < count; ++a)
+        for (std::size_t b = 0; b < count; ++b) {
             if (a == b)
                 paths[a][b] = PathType::LOC;
-            else if (devices[a] && devices[b])
-                paths[a][b] = pci_path(*devices[a], *devices[b]);
             else if (report != nullptr)  // one direction speaks for both
                 paths[a][b] = ancestor_path(report->pairs[std::min(a, b)][std::max(a, b)].ancestor);
         }
     return paths;
 }
 
+/// Places of devices in sysfs. Every bridge is read once.
+class PlaceReader {
+  public:
+    explicit PlaceReader(const Files& files) : files_(files) {}
+
+    std::optional<DevicePlace> read(const std::optional<PciAddress>& address) {
+        const auto device = address ? read_pci_device(files_, *address) : std::nullopt;
+        if (!device) return std::nullopt;
+        DevicePlace place;
+        place.numa_node = device->numa_node;
+        place.host_bridge = device->host_bridge;
+        place.way.push_back(station(*address));
+        for (const PciAddress& bridge : device->bridges) place.way.push_back(station(bridge));
+        return place;
+    }
+
+  private:
+    const WayStation& station(const PciAddress& address) {
+        const auto [entry, added] = stations_.try_emplace(address);
+        if (!added) return entry->second;
+        WayStation& station = entry->second;
+        station.address = address;
+        const PcieLink link = read_pcie_link(files_, address);
+        station.generation = link.generation;
+        station.width = link.width;
+        station.ids.vendor = number(address, "vendor");
+        if (station.ids.vendor == kVendorBroadcom) {
+            station.ids.device = number(address, "device");
+            station.ids.subsystem_vendor = number(address, "subsystem_vendor");
+            station.ids.subsystem_device = number(address, "subsystem_device");
+        }
+        return station;
+    }
+
+    unsigned number(const PciAddress& address, const char* file) const {
+        const auto value = files_.hex(pci_directory(address) + "/" + file);
+        return static_cast<unsigned>(value.value_or(0) & 0xffff);
+    }
+
+    const Files& files_;
+    std::map<PciAddress, WayStation> stations_;
+};
+
 }  // namespace
 
 void detect_gpu_paths(const Files& files, const NvmlReport* report, Machine& machine) {
-    machine.gpu_paths = gpu_path_matrix(pcie_paths(files, machine.gpus, report), machine.gpu_links);
-    if (machine.gpu_paths.size() != machine.gpus.size())
+    if (machine.gpus.empty()) return;
+    PlaceReader reader(files);
+    MachinePlaces places;
+    for (const Gpu& gpu : machine.gpus) places.gpus.push_back(reader.read(gpu.pci));
+    fill_paths(machine, places);
+    if (machine.gpu_paths.empty())
+        machine.gpu_paths =
+            gpu_path_matrix(told_paths(machine.gpus.size(), report), machine.gpu_links);
+    if (machine.gpu_paths.empty())
         machine.notes.emplace_back("paths between GPUs are unknown: the PCI tree is not visible");
 }
 
-void detect_gpu_nic_paths(const Files& files, Machine& machine) {
-    if (machine.gpus.empty() || machine.nics.empty()) return;
-    std::vector<std::optional<PciDevice>> nics;
-    for (const Nic& nic : machine.nics)
-        nics.push_back(nic.pci ? read_pci_device(files, *nic.pci) : std::nullopt);
-    for (const Gpu& gpu : machine.gpus) {
-        const auto device = gpu.pci ? read_pci_device(files, *gpu.pci) : std::nullopt;
-        std::vector<std::optional<PathType>> row;
-        for (const auto& nic : nics)
-            row.push_back(device && nic ? std::optional(pci_path(*device, *nic)) : std::nullopt);
-        machine.gpu_nic_paths.push_back(std::move(row));
-    }
+void complete_paths(const Files& files, Machine& machine) {
+    if (machine.gpus.empty()) return;
+    PlaceReader reader(files);
+    MachinePlaces places;
+    for (const Gpu& gpu : machine.gpus) places.gpus.push_back(reader.read(gpu.pci));
+    for (const Nic& nic : machine.nics) places.nics.push_back(reader.read(nic.pci));
+    fill_paths(machine, places);
+    estimate_path_bandwidth(machine);
 }
 
 }  // namespace toporun::detect

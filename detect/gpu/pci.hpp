@@ -21,9 +21,8 @@ struct PciDevice {
     unsigned vendor = 0;
     std::optional<int> numa_node;     ///< OS index
     std::vector<PciAddress> bridges;  ///< nearest first, root port last
-    /// NCCL's PCI nodes above the device, nearest first: one per switch, named by its upstream port
-    /// (src/graph/xml.cc goes up two levels at a time), root ports not counted. Two-level Broadcom
-    /// switches are one node (src/graph/topo.cc, ncclTopoFlattenBcmSwitches).
+    /// Upper ports of the switches above, nearest first: of two bridges that make a switch NCCL
+    /// knows this one (src/graph/xml.cc goes up two levels at a time). Root ports are none.
     std::vector<PciAddress> switches;
     std::string host_bridge;  ///< "pci0000:00", the end of the way up
 };
@@ -40,9 +39,5 @@ std::optional<PciAddress> pci_in_path(std::string_view sysfs_path);
 /// GPUs by PCI class in bus order: NVIDIA's, or AMD's where there is none of NVIDIA. Name and UUID
 /// come from /proc/driver/nvidia, which needs no NVML.
 std::vector<Gpu> pci_gpus(const Files& files);
-
-/// Path of two PCI devices by NCCL's rules, NVLink aside: PIX below one switch, PXB through
-/// several, PHB through the CPU of both (NUMA node, host bridge where it is unknown), else SYS.
-PathType pci_path(const PciDevice& a, const PciDevice& b);
 
 }  // namespace toporun::detect
