@@ -1,6 +1,7 @@
 #include "launcher/report/machine_view.hpp"
 
 #include "files.hpp"
+#include "known_machines.hpp"
 #include "sample_machines.hpp"
 
 namespace toporun::tests {
@@ -9,19 +10,67 @@ TEST_CASE("the view of each machine is as reviewed") {
     for (const auto& sample : sample_machines())
         check_golden(launcher::machine_view(sample.second),
                      "report/machine/" + sample.first + ".txt");
+    for (const auto& known : known_machines())
+        check_golden(launcher::machine_view(known.second),
+                     "report/machine/" + known.first + ".txt");
 }
 
 TEST_CASE("the machine line says what decides") {
     CHECK(launcher::machine_line(hgx_machine()) ==
-          "8 x H100 80GB (NVSwitch, 18 links per GPU), 2 x 4 cores, 4 x 400 Gb/s InfiniBand, "
+          "8 x H100 80GB (NVSwitch, 450 GB/s per GPU), 2 x 4 cores, 4 x 400 Gb/s InfiniBand, "
           "NCCL 2.28.9");
     CHECK(launcher::machine_line(plain_machine()) ==
           "no GPU; 1 x 2 cores, e\\x1b[31m 2.5 Gb/s, NCCL version unknown");
-    CHECK(launcher::machine_line({}) ==
-          "no GPU; CPUs unknown, network unknown, NCCL version unknown");
+    CHECK(launcher::machine_line({}) == "no GPU; CPUs unknown, no network, NCCL version unknown");
+    CHECK(launcher::machine_line(unknown_machine()) ==
+          "GPUs unknown; CPUs unknown, network unknown, NCCL version unknown");
     CHECK(launcher::machine_line(workstation()) ==
           "1 x GeForce RTX 4090 + 1 x NVIDIA GPU (PCIe, farthest pair PHB), 1 x 4 cores (4 of 8 "
           "CPUs allowed, quota 3.5 CPUs), eth0, NCCL version unknown");
+}
+
+TEST_CASE("matrices of another shape than the lists are left alone") {
+    detect::Machine machine = hgx_machine();
+    machine.gpus.pop_back();
+    CHECK(launcher::machine_view(machine).find("paths between") == std::string::npos);
+    machine = hgx_machine();
+    machine.gpu_links.pop_back();
+    machine.gpu_links[0].clear();
+    machine.peer_access.pop_back();
+    machine.gpu_acs_redirect[0].clear();
+    machine.gpu_path_gbytes_per_s = {{}};
+    machine.gpu_nic_paths[3].pop_back();
+    machine.cpu.numa_distances = {{10, 20}};
+    CHECK(launcher::machine_view(machine).find("paths between") != std::string::npos);
+}
+
+TEST_CASE("the line tells how many pairs have NVLinks") {
+    detect::Machine machine = hgx_machine();
+    machine.nvswitch = false;
+    machine.gpus.resize(4);
+    machine.gpu_paths.assign(4, std::vector(4, PathType::SYS));
+    machine.gpu_links.assign(4, std::vector(4, 0));
+    const auto bridge = [&](std::size_t a, std::size_t b) {
+        machine.gpu_paths[a][b] = machine.gpu_paths[b][a] = PathType::NVL;
+        machine.gpu_links[a][b] = machine.gpu_links[b][a] = 12;
+    };
+    const auto says = [&](const char* words) {
+        return launcher::machine_line(machine).find(words) != std::string::npos;
+    };
+    CHECK(says("(PCIe, farthest pair SYS)"));
+    bridge(0, 1);
+    CHECK(says("(NVLink on 1 of 6 pairs)"));
+    bridge(2, 3);
+    CHECK(says("(NVLink on 2 of 6 pairs, 300 GB/s per GPU)"));
+    machine.gpus[0].compute_capability.reset();
+    CHECK(says("(NVLink on 2 of 6 pairs, 12 links per GPU)"));
+    bridge(0, 2);
+    CHECK(says("(NVLink on 3 of 6 pairs, 12 to 24 links per GPU)"));
+    machine.gpus[0].vendor = "amd";
+    CHECK(says("(xGMI on 3 of 6 pairs"));
+    machine.gpu_paths.assign(4, std::vector(4, PathType::SYS));
+    machine.gpu_links.clear();
+    CHECK(says("(PCIe, NVLinks unknown, farthest pair SYS)"));
 }
 
 TEST_CASE("names cannot act on a terminal or break a line") {
@@ -36,6 +85,24 @@ TEST_CASE("names cannot act on a terminal or break a line") {
     machine.software.nccl_version = "\x1b";
     machine.software.nccl_library = "\x1b";
     machine.software.nccl_plugins = {"\x1b"};
+    machine.software.nccl_plugin_files = {{"\x1b", "\x1b", "\x1b"}};
+    machine.software.kernel = machine.software.container_kind = machine.software.hypervisor =
+        "\x1b";
+    machine.software.modules = {"\x1b"};
+    machine.software.topology_files = {"\x1b"};
+    machine.gpus[0].architecture = machine.gpus[0].fabric_status = "\x1b";
+    machine.gpus[0].fabric_state = "completed";
+    machine.gpus[0].throttle_reasons = {"\x1b"};
+    machine.gpus[1].vendor = "\x1b";
+    machine.nics.push_back(machine.nics[0]);
+    machine.nics[1].kind = detect::NicKind::roce;
+    machine.nics[1].rdma_device = "\x1b";
+    machine.nics[1].numa_node = 0;
+    machine.nics[1].errors = {{"\x1b", 1}};
+    machine.nics[1].master = "\x1b";
+    machine.nics[1].state = machine.nics[1].port_state = "\x1b";
+    for (int i = 0; i < 4; ++i) machine.nics.push_back(machine.nics[0]);
+    machine.routes = {{"\x1b", "\x1b", "\x1b"}};
     machine.notes = {"\x1b\n"};
     machine.vendor = "\x1b";
     const std::string text = launcher::machine_view(machine);

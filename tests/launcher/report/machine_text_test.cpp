@@ -1,0 +1,91 @@
+#include "launcher/report/machine_text.hpp"
+
+#include <doctest/doctest.h>
+
+#include "sample_machines.hpp"
+
+namespace toporun::tests {
+
+TEST_CASE("names that count upwards are told as ranges") {
+    struct Row {
+        std::vector<std::string> names;
+        const char* text;
+    };
+    const Row rows[] = {
+        {{}, ""},
+        {{"eth0"}, "eth0"},
+        {{"mlx5_0", "mlx5_1", "mlx5_2"}, "mlx5_0-2"},
+        {{"eno3", "mlx5_0", "mlx5_1", "mlx5_4"}, "eno3 mlx5_0-1 mlx5_4"},
+        {{"rdmap8s0", "rdmap9s0", "rdmap10s0"}, "rdmap8-10s0"},
+        {{"ens10np0", "ens10np1"}, "ens10np0-1"},
+        {{"mlx5_1", "mlx5_0"}, "mlx5_1 mlx5_0"},
+        {{"a", "a"}, "a a"},
+        {{"eth01", "eth02"}, "eth01 eth02"},
+        {{"7", "8"}, "7-8"},
+        {{"x99999999999", "x999999999910"}, "x99999999999 x999999999910"},
+        {{"\x1b[31m", "\x1b[32m"}, "\\x1b[31-32m"},
+    };
+    for (const Row& row : rows) CHECK(launcher::name_list(row.names) == row.text);
+}
+
+TEST_CASE("what an NVLink carries is its maker's figure") {
+    struct Row {
+        const char* name;
+        const char* vendor;
+        std::optional<int> compute_capability;
+        std::optional<double> driver;
+        std::optional<double> rate;
+    };
+    const Row rows[] = {
+        {"H100 by the wire's rate", "nvidia", 90, 26.562, 25.0},
+        {"V100 by the wire's rate", "nvidia", 70, 25.781, 25.0},
+        {"A6000 by the driver", "nvidia", 86, 14.062, 14.062},
+        {"B200 by the wire's rate", "nvidia", 100, 53.125, 50.0},
+        {"P100 by its generation", "nvidia", 60, {}, 20.0},
+        {"A100 by its generation", "nvidia", 80, {}, 25.0},
+        {"a bridge is not the same within a generation", "nvidia", 86, {}, {}},
+        {"an AMD GPU has another numbering", "amd", 90, {}, {}},
+        {"nothing known", "nvidia", {}, {}, {}},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.name);
+        detect::Gpu gpu;
+        gpu.vendor = row.vendor;
+        gpu.compute_capability = row.compute_capability;
+        gpu.links.resize(2);
+        gpu.links[1].speed_gbytes_per_s = row.driver;
+        CHECK(launcher::nvlink_gbytes_per_s(gpu) == row.rate);
+    }
+}
+
+TEST_CASE("links of a GPU are those to the switches or those of all pairs") {
+    detect::Machine machine = hgx_machine();
+    CHECK(launcher::links_of(machine, 3) == 18);
+    machine.nvswitch = false;
+    CHECK(launcher::links_of(machine, 3) == 7 * 18);
+    CHECK(launcher::links_of(machine, 8) == 0);
+}
+
+TEST_CASE("the nearest GPUs of an adapter") {
+    const detect::Machine machine = hgx_machine();
+    CHECK_FALSE(launcher::nearest_gpus(machine, 0).has_value());  // no PCI device
+    const auto nearest = launcher::nearest_gpus(machine, 2);
+    REQUIRE(nearest.has_value());
+    CHECK(nearest->path == PathType::PIX);
+    CHECK(nearest->indices == std::vector<int>{2, 3});
+    CHECK_FALSE(launcher::nearest_gpus(machine, 5).has_value());
+    detect::Machine torn = machine;
+    torn.gpu_nic_paths.pop_back();
+    CHECK_FALSE(launcher::nearest_gpus(torn, 2).has_value());
+}
+
+TEST_CASE("a column without a word is left out of a table") {
+    launcher::Table table({"a", "b", "c"});
+    CHECK(table.text().empty());
+    table.row({"1", "", "long"});
+    table.row({"22", "", "\x1b"});
+    CHECK(table.text() == "  a   c\n  1   long\n  22  \\x1b\n");
+    CHECK(table.width() == 2 + 4 + 6);
+}
+
+}  // namespace toporun::tests
