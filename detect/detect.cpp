@@ -1,5 +1,6 @@
 #include "detect/detect.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "detect/files.hpp"
@@ -12,6 +13,18 @@
 #include "detect/software/platform.hpp"
 
 namespace toporun::detect {
+namespace {
+
+/// Sorted, each once.
+std::vector<std::string> plugin_names(const std::vector<NcclPlugin>& plugins) {
+    std::vector<std::string> names;
+    for (const NcclPlugin& plugin : plugins) names.push_back(plugin.name);
+    std::sort(names.begin(), names.end());
+    names.erase(std::unique(names.begin(), names.end()), names.end());
+    return names;
+}
+
+}  // namespace
 
 Machine detect_machine(const Sources& sources) {
     const Files files(sources.root);
@@ -24,7 +37,8 @@ Machine detect_machine(const Sources& sources) {
     NcclLibrary nccl = find_nccl(sources, files);
     machine.software.nccl_version = std::move(nccl.version);
     machine.software.nccl_library = std::move(nccl.file);
-    machine.software.nccl_plugins = std::move(nccl.plugins);
+    machine.software.nccl_plugins = plugin_names(nccl.plugins);
+    machine.software.nccl_plugin_files = std::move(nccl.plugins);
     if (!nccl.note.empty()) machine.notes.push_back(std::move(nccl.note));
     complete_paths(files, machine);
     return machine;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <span>
 
@@ -80,6 +81,11 @@ Nic read_interface(const Files& files, const ListedInterface& listed,
     return nic;
 }
 
+/// The kernel's error in words; it says EINVAL of a route that discards everything.
+std::string reason(int error) {
+    return error == EINVAL ? "a black hole" : std::strerror(error);
+}
+
 void detect_routes(const std::vector<std::string>& destinations, Machine& machine) {
     const std::size_t count = std::min(destinations.size(), kMostDestinations);
     for (const std::string& destination : std::span(destinations).first(count)) {
@@ -87,8 +93,8 @@ void detect_routes(const std::vector<std::string>& destinations, Machine& machin
         if (answer.route)
             machine.routes.push_back(std::move(*answer.route));
         else if (answer.is_address)
-            machine.notes.push_back(fmt::format("no route to {}: {}", printable(destination),
-                                                std::strerror(answer.error)));
+            machine.notes.push_back(
+                fmt::format("no route to {}: {}", printable(destination), reason(answer.error)));
         else
             machine.notes.push_back(
                 fmt::format("route to {} unknown: not an address", printable(destination)));

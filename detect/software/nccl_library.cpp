@@ -4,24 +4,30 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 
 #include "base/text.hpp"
+#include "detect/software/loader_cache.hpp"
+#include "detect/software/nccl_plugins.hpp"
 #include "detect/software/python_paths.hpp"
+#include "detect/software/version_cache.hpp"
 
 namespace toporun::detect {
 namespace {
 
 constexpr std::string_view kLibrary = "libnccl.so.2";
-constexpr std::array<std::string_view, 4> kPluginPrefixes = {"libnccl-net", "libnccl-tuner",
-                                                             "libnccl-env", "libnccl-profiler"};
 /// Where the loader looks after its cache; last the CUDA toolkit, to which programs carry an RPATH.
-constexpr std::array<const char*, 7> kSystemDirectories = {"/usr/lib/x86_64-linux-gnu",
+constexpr std::array<const char*, 8> kSystemDirectories = {"/usr/lib/x86_64-linux-gnu",
                                                            "/usr/lib/aarch64-linux-gnu",
                                                            "/usr/lib64",
                                                            "/usr/lib",
                                                            "/lib64",
                                                            "/usr/local/lib",
-                                                           "/usr/local/cuda/lib64"};
+                                                           "/usr/local/cuda/lib64",
+                                                           "/usr/local/cuda/lib"};
+
+constexpr std::uint64_t kLaunchBytes = std::uint64_t{1} << 20;
+constexpr std::chrono::milliseconds kLaunchTime{20};
 
 /// "2.28.9" at the end of a name: libnccl.so.2.28.9.
 std::optional<std::string> version_in_name(std::string_view name) {
@@ -48,137 +54,134 @@ std::optional<std::string> version_in_metadata(const Files& files, const std::st
     return std::nullopt;
 }
 
+/// What all steps of one search share.
+struct Search {
+    const Sources& sources;
+    const Files& files;
+    BoundedReader reader;
+    VersionCache cache;
+    std::string loader_cache;  ///< bytes of /etc/ld.so.cache
+    NcclLibrary nccl;
+
+    Search(const Sources& from, const Files& below)
+        : sources(from),
+          files(below),
+          reader(from.deep ? BoundedReader(below)
+                           : BoundedReader(below, kLaunchBytes, kLaunchTime)),
+          cache(below.real() ? from.cache_directory : std::string()) {}
+};
+
+/// The version in the file's strings, or as the cache knows it.
+std::optional<std::string> searched_version(Search& search, const std::string& file) {
+    const auto identity = search.files.real() ? identity_of(file) : std::nullopt;
+    const auto known = identity ? search.cache.find(*identity) : std::nullopt;
+    if (known) return known->empty() ? std::nullopt : known;
+    auto version = nccl_version_in_elf(search.reader, file, search.sources.deep);
+    // That a short search found nothing says little.
+    if (identity && (version || search.sources.deep))
+        search.cache.keep(*identity, version.value_or(""));
+    return version;
+}
+
 /// Takes `file` as the library and learns its version: real name, then its strings.
-void take(const Files& files, const std::string& file, bool deep, NcclLibrary& nccl) {
-    const std::string real = files.real_path(file).value_or(file);
+void take(Search& search, const std::string& file) {
+    const std::string real = search.files.real_path(file).value_or(file);
+    NcclLibrary& nccl = search.nccl;
     nccl.file = printable(real);
     if (!nccl.version) nccl.version = version_in_name(real);
-    if (!nccl.version) nccl.version = nccl_version_in_elf(files, real, deep);
+    if (!nccl.version) nccl.version = searched_version(search, real);
     if (!nccl.version)
         nccl.note = fmt::format("NCCL's version is unknown until NCCL starts: {} does not tell it",
                                 *nccl.file);
 }
 
-bool find_preloaded(const Sources& sources, const Files& files, NcclLibrary& nccl) {
-    std::string list = sources.preload;
+bool find_preloaded(Search& search) {
+    std::string list = search.sources.preload;
     std::replace(list.begin(), list.end(), ':', ' ');
     for (const std::string& entry : split(list, ' ')) {
         const std::string name = entry.substr(entry.rfind('/') + 1);
-        if (!name.starts_with("libnccl.so") || !files.exists(entry)) continue;
-        take(files, entry, sources.deep, nccl);
+        if (!name.starts_with("libnccl.so") || !search.files.exists(entry)) continue;
+        take(search, entry);
         return true;
     }
     return false;
 }
 
 template <class Directories>
-bool find_in(const Directories& directories, const Sources& sources, const Files& files,
-             NcclLibrary& nccl) {
+bool find_in(Search& search, const Directories& directories) {
     for (const auto& directory : directories) {
+        if (search.reader.spent()) return false;
         const std::string file = fmt::format("{}/{}", directory, kLibrary);
-        if (!files.exists(file)) continue;
-        take(files, file, sources.deep, nccl);
+        if (!search.files.exists(file)) continue;
+        take(search, file);
         return true;
     }
     return false;
 }
 
-bool find_in_python(const Sources& sources, const Files& files, const std::string& interpreter,
-                    NcclLibrary& nccl) {
-    for (const std::string& packages : site_packages(files, interpreter, sources.home)) {
-        const std::string wheel = packages + "/nvidia/nccl/lib/" + std::string(kLibrary);
-        if (files.exists(wheel)) {
-            nccl.version = version_in_metadata(files, packages);
-            take(files, wheel, sources.deep, nccl);
-            return true;
-        }
-        const std::string torch = packages + "/torch/lib";
-        if (find_in(std::array{torch}, sources, files, nccl)) return true;
-        // Older wheels have NCCL inside: a library of GiB, searched on request only.
-        if (const std::string cuda = torch + "/libtorch_cuda.so"; files.exists(cuda)) {
-            take(files, cuda, sources.deep, nccl);
-            return true;
-        }
+bool find_in_packages(Search& search, const std::string& packages) {
+    const std::string wheel = packages + "/nvidia/nccl/lib/" + std::string(kLibrary);
+    if (search.files.exists(wheel)) {
+        search.nccl.version = version_in_metadata(search.files, packages);
+        take(search, wheel);
+        return true;
+    }
+    const std::string torch = packages + "/torch/lib";
+    if (find_in(search, std::array{torch})) return true;
+    // Older wheels have NCCL inside: a library of GiB, searched on request only.
+    const std::string cuda = torch + "/libtorch_cuda.so";
+    if (!search.files.exists(cuda)) return false;
+    take(search, cuda);
+    return true;
+}
+
+bool find_in_python(Search& search, const std::string& interpreter) {
+    for (const std::string& packages :
+         site_packages(search.files, interpreter, search.sources.home)) {
+        if (search.reader.spent()) return false;
+        if (find_in_packages(search, packages)) return true;
     }
     const std::string prefix = interpreter.substr(0, interpreter.rfind("/bin/"));
-    return prefix != interpreter && find_in(std::array{prefix + "/lib"}, sources, files, nccl);
+    return prefix != interpreter && find_in(search, std::array{prefix + "/lib"});
 }
 
-/// Calls `visit` with each path in the loader's cache whose last part starts with `name`. The cache
-/// holds paths as C strings; nothing else of its format matters here.
-template <class Visit>
-void each_cached(std::string_view cache, std::string_view name, const Visit& visit) {
-    const std::string wanted = fmt::format("/{}", name);
-    for (std::size_t at = cache.find(wanted); at != std::string_view::npos;
-         at = cache.find(wanted, at + 1)) {
-        const std::size_t before = cache.rfind('\0', at);
-        const std::size_t begin = before == std::string_view::npos ? 0 : before + 1;
-        const std::size_t end = std::min(cache.find('\0', at), cache.size());
-        const std::string_view path = cache.substr(begin, end - begin);
-        if (path.starts_with('/') && path.find('/', at - begin + 1) == std::string_view::npos)
-            visit(std::string(path));
-    }
+bool find_in_program(Search& search) {
+    const std::string& program = search.sources.program;
+    if (program.empty()) return false;
+    if (const auto interpreter = python_interpreter(search.files, program))
+        return find_in_python(search, *interpreter);
+    search.nccl.version = searched_version(search, program);
+    if (search.nccl.version) search.nccl.file = printable(program);
+    return search.nccl.version.has_value();
 }
 
-bool find_cached(std::string_view cache, const Sources& sources, const Files& files,
-                 NcclLibrary& nccl) {
+bool find_cached(Search& search) {
     bool found = false;
-    each_cached(cache, kLibrary, [&](const std::string& path) {
-        if (found || !path.ends_with(kLibrary) || !files.exists(path)) return;
-        take(files, path, sources.deep, nccl);
+    each_in_loader_cache(search.loader_cache, kLibrary, [&](const std::string& path) {
+        if (found || !path.ends_with(kLibrary) || !search.files.exists(path)) return;
+        take(search, path);
         found = true;
     });
     return found;
 }
 
-bool is_plugin(std::string_view name) {
-    return name.find(".so") != std::string_view::npos &&
-           std::any_of(kPluginPrefixes.begin(), kPluginPrefixes.end(),
-                       [&](std::string_view prefix) { return name.starts_with(prefix); });
-}
-
-std::vector<std::string> find_plugins(const Sources& sources, const Files& files,
-                                      std::string_view cache) {
-    std::vector<std::string> names;
-    for (const std::string& directory : sources.library_path)
-        for (const std::string& name : files.list(directory))
-            if (is_plugin(name)) names.push_back(printable(name));
-    for (const std::string_view prefix : kPluginPrefixes)
-        each_cached(cache, prefix, [&](const std::string& path) {
-            const std::string name = path.substr(path.rfind('/') + 1);
-            if (is_plugin(name) && files.exists(path)) names.push_back(printable(name));
-        });
-    std::sort(names.begin(), names.end());
-    names.erase(std::unique(names.begin(), names.end()), names.end());
-    return names;
-}
-
-void find_library(const Sources& sources, const Files& files, std::string_view cache,
-                  NcclLibrary& nccl) {
-    if (find_preloaded(sources, files, nccl)) return;
-    if (find_in(sources.library_path, sources, files, nccl)) return;
-    if (!sources.program.empty()) {
-        const auto interpreter = python_interpreter(files, sources.program);
-        if (interpreter && find_in_python(sources, files, *interpreter, nccl)) return;
-        if (!interpreter) nccl.version = nccl_version_in_elf(files, sources.program, sources.deep);
-        if (nccl.version) {
-            nccl.file = printable(sources.program);
-            return;
-        }
-    }
-    if (find_cached(cache, sources, files, nccl)) return;
-    if (find_in(kSystemDirectories, sources, files, nccl)) return;
-    nccl.note = "NCCL's version is unknown until NCCL starts: no libnccl.so.2 found";
+void find_library(Search& search) {
+    if (find_preloaded(search) || find_in(search, search.sources.library_path) ||
+        find_in_program(search) || find_cached(search) || find_in(search, kSystemDirectories))
+        return;
+    search.nccl.note = search.reader.spent()
+                           ? "NCCL's version is unknown until NCCL starts: the search took too long"
+                           : "NCCL's version is unknown until NCCL starts: no libnccl.so.2 found";
 }
 
 }  // namespace
 
 NcclLibrary find_nccl(const Sources& sources, const Files& files) {
-    NcclLibrary nccl;
-    const std::string cache = files.read("/etc/ld.so.cache").value_or("");
-    find_library(sources, files, cache, nccl);
-    nccl.plugins = find_plugins(sources, files, cache);
-    return nccl;
+    Search search(sources, files);
+    search.loader_cache = search.reader.read_at("/etc/ld.so.cache", 0, kMostBytes).value_or("");
+    find_library(search);
+    search.nccl.plugins = find_nccl_plugins(sources, files, search.loader_cache);
+    return std::move(search.nccl);
 }
 
 }  // namespace toporun::detect

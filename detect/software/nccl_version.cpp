@@ -11,6 +11,9 @@ namespace {
 
 constexpr std::string_view kPrefix = "NCCL version ";
 constexpr std::size_t kOverlap = 64;  ///< longer than the longest version text
+constexpr std::size_t kPieceBytes = 65536;
+/// Of a deep search; PyTorch's largest library has about 2 GiB.
+constexpr std::uint64_t kMostSearchedBytes = std::uint64_t{4} << 30;
 constexpr std::uint64_t kMostSections = 4096;
 
 bool is_digit(char c) {
@@ -32,9 +35,9 @@ std::optional<std::string> version_at(std::string_view text) {
 }
 
 template <class Struct>
-std::optional<Struct> read_struct(const Files& files, const std::string& path,
+std::optional<Struct> read_struct(BoundedReader& reader, const std::string& path,
                                   std::uint64_t offset) {
-    const auto bytes = files.read_at(path, offset, sizeof(Struct));
+    const auto bytes = reader.read_at(path, offset, sizeof(Struct));
     if (!bytes || bytes->size() != sizeof(Struct)) return std::nullopt;
     Struct value;
     std::memcpy(&value, bytes->data(), sizeof value);
@@ -43,15 +46,15 @@ std::optional<Struct> read_struct(const Files& files, const std::string& path,
 
 struct Range {
     std::uint64_t offset = 0;
-    std::uint64_t size = kMostBytes;
+    std::uint64_t size = kMostBytes;  ///< of a file without sections
 };
 
 /// Where .rodata lies in the file; the file's beginning when the section table is gone.
-Range read_only_data(const Files& files, const std::string& path, const Elf64_Ehdr& header) {
+Range read_only_data(BoundedReader& reader, const std::string& path, const Elf64_Ehdr& header) {
     if (header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shnum > kMostSections ||
         header.e_shstrndx >= header.e_shnum)
         return {};
-    const auto table = files.read_at(path, header.e_shoff, header.e_shnum * sizeof(Elf64_Shdr));
+    const auto table = reader.read_at(path, header.e_shoff, header.e_shnum * sizeof(Elf64_Shdr));
     if (!table || table->size() != header.e_shnum * sizeof(Elf64_Shdr)) return {};
     const auto section = [&](std::size_t index) {
         Elf64_Shdr value;
@@ -60,27 +63,33 @@ Range read_only_data(const Files& files, const std::string& path, const Elf64_Eh
     };
     const Elf64_Shdr strings = section(header.e_shstrndx);
     const auto names =
-        files.read_at(path, strings.sh_offset, std::min<std::uint64_t>(strings.sh_size, 65536));
+        reader.read_at(path, strings.sh_offset, std::min<std::uint64_t>(strings.sh_size, 65536));
     if (!names) return {};
     for (std::size_t i = 0; i < header.e_shnum; ++i) {
         const Elf64_Shdr candidate = section(i);
         if (candidate.sh_name >= names->size() || candidate.sh_type != SHT_PROGBITS) continue;
         if (std::string_view(names->c_str() + candidate.sh_name) == ".rodata")
-            return {candidate.sh_offset, std::min<std::uint64_t>(candidate.sh_size, kMostBytes)};
+            return {candidate.sh_offset, candidate.sh_size};
     }
     return {};
 }
 
-/// Searches the whole file, a MiB at a time.
-std::optional<std::string> search_whole(const Files& files, const std::string& path) {
+/// Searches a part of the file, a piece at a time, as far as the reader goes.
+std::optional<std::string> search(BoundedReader& reader, const std::string& path, Range range,
+                                  std::size_t piece_bytes) {
     std::string window;
-    for (std::uint64_t offset = 0;; offset += kMostBytes) {
-        const auto part = files.read_at(path, offset, kMostBytes);
-        if (!part || part->empty()) return std::nullopt;
-        window += *part;
+    while (range.size > 0 && !reader.spent()) {
+        const auto piece = reader.read_at(
+            path, range.offset,
+            static_cast<std::size_t>(std::min<std::uint64_t>(range.size, piece_bytes)));
+        if (!piece || piece->empty()) return std::nullopt;
+        window += *piece;
         if (auto version = nccl_version_in_text(window)) return version;
         if (window.size() > kOverlap) window.erase(0, window.size() - kOverlap);
+        range.offset += piece->size();
+        range.size -= piece->size();
     }
+    return std::nullopt;
 }
 
 }  // namespace
@@ -92,16 +101,17 @@ std::optional<std::string> nccl_version_in_text(std::string_view text) {
     return std::nullopt;
 }
 
-std::optional<std::string> nccl_version_in_elf(const Files& files, const std::string& path,
+std::optional<std::string> nccl_version_in_elf(BoundedReader& reader, const std::string& path,
                                                bool deep) {
-    const auto header = read_struct<Elf64_Ehdr>(files, path, 0);
+    const auto header = read_struct<Elf64_Ehdr>(reader, path, 0);
     if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
         header->e_ident[EI_CLASS] != ELFCLASS64)
         return std::nullopt;
-    const Range range = read_only_data(files, path, *header);
-    const auto bytes = files.read_at(path, range.offset, static_cast<std::size_t>(range.size));
-    auto version = nccl_version_in_text(bytes.value_or(""));
-    return version || !deep ? version : search_whole(files, path);
+    Range range = read_only_data(reader, path, *header);
+    range.size = std::min<std::uint64_t>(range.size, kMostBytes);
+    auto version = search(reader, path, range, kPieceBytes);
+    if (version || !deep) return version;
+    return search(reader, path, {0, kMostSearchedBytes}, kMostBytes);
 }
 
 }  // namespace toporun::detect

@@ -43,6 +43,18 @@ NcclLibrary find(const Tree& tree, Sources sources = {}) {
     return detect::find_nccl(sources, Files(tree.root()));
 }
 
+std::optional<std::string> version_in(const Tree& tree, const std::string& path, bool deep) {
+    const Files files(tree.root());
+    detect::BoundedReader reader(files);
+    return detect::nccl_version_in_elf(reader, path, deep);
+}
+
+std::vector<std::string> names_of(const NcclLibrary& nccl) {
+    std::vector<std::string> names;
+    for (const detect::NcclPlugin& plugin : nccl.plugins) names.push_back(plugin.name);
+    return names;
+}
+
 Sources with_program(const std::string& program, const std::string& home = "") {
     Sources sources;
     sources.program = program;
@@ -109,7 +121,7 @@ TEST_CASE("the loader's cache names the library") {
                "/opt/nccl/libnccl.so.2\0/opt/plugins/libnccl-net.so\0/x/libnccl-net.so"s);
     const NcclLibrary nccl = find(tree);
     CHECK(nccl.version == "2.25.1");
-    CHECK(nccl.plugins == std::vector<std::string>{"libnccl-net.so"});
+    CHECK(names_of(nccl) == std::vector<std::string>{"libnccl-net.so"});
 }
 
 TEST_CASE("a virtual environment's wheel tells the version by its metadata") {
@@ -219,7 +231,7 @@ TEST_CASE("only ELF files are searched, and damaged ones end the search") {
         CAPTURE(row.name);
         const Tree tree;
         tree.write("/bin/x", row.bytes);
-        CHECK(detect::nccl_version_in_elf(Files(tree.root()), "/bin/x", false) == row.version);
+        CHECK(version_in(tree, "/bin/x", false) == row.version);
     }
 }
 
@@ -229,8 +241,8 @@ TEST_CASE("a version across two pieces of a deep search is found") {
     std::string bytes = elf_with("none");
     bytes.resize(2 * detect::kMostBytes - 10, 'x');
     tree.write("/lib/x.so", bytes + text + std::string(100, 'x'));
-    CHECK_FALSE(detect::nccl_version_in_elf(Files(tree.root()), "/lib/x.so", false));
-    CHECK(detect::nccl_version_in_elf(Files(tree.root()), "/lib/x.so", true) == "2.28.9");
+    CHECK_FALSE(version_in(tree, "/lib/x.so", false));
+    CHECK(version_in(tree, "/lib/x.so", true) == "2.28.9");
 }
 
 TEST_CASE("plugins on the library path are listed once") {
@@ -242,7 +254,15 @@ TEST_CASE("plugins on the library path are listed once") {
     tree.write("/b/libnccl-net.so", "");
     Sources sources;
     sources.library_path = {"/a", "/b", ""};
-    CHECK(find(tree, sources).plugins ==
+    const NcclLibrary nccl = find(tree, sources);
+    CHECK(names_of(nccl) == std::vector<std::string>{"libnccl-env.so", "libnccl-net-ofi.so.0",
+                                                     "libnccl-net.so", "libnccl-profiler-x.so",
+                                                     "libnccl-tuner.so", "libnccl-net.so"});
+    CHECK(nccl.plugins[2].file == "/a/libnccl-net.so");
+    CHECK(nccl.plugins[5].file == "/b/libnccl-net.so");
+    CHECK(nccl.plugins[1].maker == "aws-ofi");
+    sources.root = tree.root();
+    CHECK(detect::detect_machine(sources).software.nccl_plugins ==
           std::vector<std::string>{"libnccl-env.so", "libnccl-net-ofi.so.0", "libnccl-net.so",
                                    "libnccl-profiler-x.so", "libnccl-tuner.so"});
 }
