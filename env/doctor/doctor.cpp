@@ -49,6 +49,15 @@ void take(const Finding& finding, std::vector<Finding>& findings) {
         findings.push_back(finding);
 }
 
+/// What a whole family looks at, where a capture does not tell it; "" where it does.
+std::string_view unknown_subject(std::string_view family, const detect::Machine& machine) {
+    for (const std::string_view gpus : {"p2p", "nvlink", "fabric", "pcie", "gpu", "amd"})
+        if (family == gpus && !machine.gpus_known) return "the GPUs";
+    for (const std::string_view nics : {"interface", "rdma", "roce", "gdr", "cloud"})
+        if (family == nics && !machine.nics_known) return "the network adapters";
+    return "";
+}
+
 /// The facts by how many checks want them, then by name.
 std::vector<std::string> most_wanted(const std::map<std::string, int>& facts) {
     std::vector<std::pair<std::string, int>> counted(facts.begin(), facts.end());
@@ -91,9 +100,12 @@ Diagnosis diagnose(const Job& job, const detect::Machine& machine, const UserEnv
         Verdict verdict(check.info.id);
         check.examine(patient, verdict);
         for (const Finding& finding : verdict.findings()) take(finding, diagnosis.findings);
-        if (verdict.unknown_fact().empty() || !verdict.findings().empty()) continue;
+        if (!verdict.findings().empty()) continue;
+        std::string fact(unknown_subject(check.info.family, machine));
+        if (fact.empty()) fact = verdict.unknown_fact();
+        if (fact.empty()) continue;
         ++diagnosis.not_made;
-        ++unknown[verdict.unknown_fact()];
+        ++unknown[fact];
     }
     diagnosis.unknown = most_wanted(unknown);
     std::stable_sort(diagnosis.findings.begin(), diagnosis.findings.end(),

@@ -1,0 +1,158 @@
+#include "support.hpp"
+
+#include "sample_machines.hpp"
+
+namespace toporun::tests {
+namespace {
+
+struct Row {
+    std::string name;
+    Machine machine;
+    env::UserEnvironment user = {};
+    std::optional<int> ranks = {};
+};
+
+Machine single_gpu_of_a_board() {
+    Machine machine = healthy_node();
+    Machine one = host(2, 56);
+    one.software = machine.software;
+    one.limits = machine.limits;
+    add_gpus(one, 1, "NVIDIA H100 80GB HBM3", PathType::LOC);
+    one.virtual_machine = true;
+    one.nvswitch = false;
+    one.gpus[0].fabric_state = "completed";
+    one.gpus[0].fabric_status = "success";
+    one.gpus[0].links.resize(18);
+    for (detect::GpuLink& link : one.gpus[0].links) link.active = false;
+    add_nics(one, {nic("eth0", NicKind::ethernet, {"10.0.0.1/24"})});
+    return one;
+}
+
+Machine cards_without_bridge() {
+    Machine machine = healthy_workstation();
+    for (detect::Gpu& gpu : machine.gpus) {
+        gpu.name = "NVIDIA RTX A6000";
+        gpu.links.resize(4);
+        for (int i = 0; i < 4; ++i) {
+            gpu.links[static_cast<std::size_t>(i)].link = i;
+            gpu.links[static_cast<std::size_t>(i)].active = false;
+        }
+    }
+    return machine;
+}
+
+Machine ipoib_rails_in_one_subnet() {
+    Machine machine = healthy_node();
+    int number = 0;
+    for (detect::Nic& port : machine.nics) {
+        if (!port.rdma_device) continue;
+        port.name = "ib" + std::to_string(number++);
+        port.kind = NicKind::ipoib;
+        port.mtu = 2044;
+        port.addresses = {"10.10.0." + std::to_string(number) + "/16"};
+    }
+    return machine;
+}
+
+/// An IPoIB interface that nobody switched on: the port is fine.
+Machine ipoib_not_configured() {
+    Machine machine = ipoib_rails_in_one_subnet();
+    for (detect::Nic& port : machine.nics)
+        if (port.rdma_device) {
+            port.state = "down";
+            port.addresses.clear();
+        }
+    return machine;
+}
+
+Machine second_port_not_cabled() {
+    Machine machine = healthy_node();
+    detect::Nic second = rdma_port(8, NicKind::infiniband, 400);
+    second.pci = machine.nics[2].pci;
+    second.pci->function = 1;
+    second.state = second.port_state = "down";
+    machine.nics.push_back(second);
+    connect_adapters(machine);
+    machine.gpu_nic_paths[0].back() = PathType::PIX;
+    return machine;
+}
+
+Machine unknown_machine() {
+    Machine machine;
+    machine.gpus_known = machine.nics_known = false;
+    return machine;
+}
+
+std::vector<Row> rows() {
+    return {{"H100 node", healthy_node()},
+            {"H100 node with RoCE", healthy_roce_node()},
+            {"workstation", healthy_workstation()},
+            {"laptop without GPU", healthy_laptop()},
+            {"container without NVML", healthy_container()},
+            {"guest with its topology file", healthy_guest(), guest_environment()},
+            {"AMD node", healthy_amd_node()},
+            {"nothing known at all", unknown_machine()},
+            {"one H100 of a board, in a guest", single_gpu_of_a_board()},
+            {"cards without a bridge", cards_without_bridge()},
+            {"IPoIB rails in one subnet", ipoib_rails_in_one_subnet()},
+            {"IPoIB not configured", ipoib_not_configured()},
+            {"second port without cable", second_port_not_cabled()},
+            {"as many ranks as GPUs", healthy_node(), {}, 8}};
+}
+
+TEST_CASE("a machine with nothing wrong gives no finding") {
+    for (const Row& row : rows())
+        for (const std::optional<int> nodes : {std::optional<int>(), std::optional<int>(1)}) {
+            CAPTURE(row.name);
+            const auto diagnosis = examine(row.machine, row.user, doctor_job(nodes, row.ranks));
+            CHECK(ids(diagnosis) == std::vector<std::string>{});
+            CHECK(env::summary_line(diagnosis).starts_with("nothing found: "));
+        }
+}
+
+TEST_CASE("healthy nodes of a job of two are silent too") {
+    for (const Machine& machine : {healthy_node(), healthy_roce_node()})
+        CHECK(ids(examine(machine, {}, doctor_job(2, 8))) == std::vector<std::string>{});
+}
+
+TEST_CASE("where everything is known every check is made") {
+    const auto diagnosis = examine(healthy_node(), {}, doctor_job(2, 8));
+    CHECK(diagnosis.unknown == std::vector<std::string>{});
+    CHECK(diagnosis.not_made == 0);
+    CHECK(diagnosis.checks == static_cast<int>(env::check_list().size()));
+    CHECK(env::summary_line(diagnosis) ==
+          "nothing found: " + std::to_string(diagnosis.checks) + " checks");
+}
+
+TEST_CASE("the summary names the facts that were missing") {
+    Machine machine = healthy_node();
+    machine.limits.memlock_bytes.reset();
+    machine.software.numa_balancing.reset();
+    const auto diagnosis = examine(machine);
+    CHECK(diagnosis.not_made == 2);
+    CHECK(env::summary_line(diagnosis) ==
+          "nothing found: " + std::to_string(diagnosis.checks) +
+              " checks, 2 of them could not be made (not known: kernel.numa_balancing, the memlock "
+              "limit)");
+}
+
+TEST_CASE("a capture that says nothing of GPUs is not called healthy") {
+    const auto diagnosis = examine(unknown_machine());
+    CHECK(diagnosis.not_made > 20);
+    CHECK(diagnosis.unknown.front() == "the GPUs");
+}
+
+TEST_CASE("sample machines of other tests never break a check") {
+    for (const auto& [name, machine] : sample_machines()) {
+        CAPTURE(name);
+        const auto diagnosis = examine(machine);
+        CHECK(diagnosis.checks > 0);
+    }
+}
+
+TEST_CASE("the library mismatch that NVML reports is found") {
+    CHECK(has(examine(workstation()), "driver-library-mismatch"));
+}
+
+}  // namespace
+}  // namespace toporun::tests
