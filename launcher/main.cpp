@@ -51,7 +51,7 @@ int act(const Arguments& arguments, const Environment& environment,
         case Action::env:
             return env_command(arguments, console);
         case Action::doctor:
-            return doctor_command(arguments, console);
+            return doctor_command(arguments);
         case Action::report:
             return report_command(arguments);
         case Action::run:

@@ -20,6 +20,8 @@
 #include "detect/machine_toml.hpp"
 #include "detect/software/nccl_conf.hpp"
 #include "env/interface_model.hpp"
+#include "profiles/known_bad.hpp"
+#include "profiles/profile.hpp"
 
 namespace toporun::launcher {
 namespace {
@@ -148,6 +150,29 @@ detect::Machine read_machine(const Arguments& arguments, const Environment& envi
 
 env::UserEnvironment read_user_environment(const Environment& environment) {
     return {environment, detect::read_nccl_conf("", environment)};
+}
+
+Judged judge(const env::Job& job, const detect::Machine& machine, const env::UserEnvironment& user,
+             const env::Options& options) {
+    Judged judged;
+    judged.plan = env::decide(job, machine, profiles::builtin_profiles(),
+                              profiles::builtin_profiler_versions(), user, options);
+    judged.diagnosis =
+        env::diagnose(job, machine, user, judged.plan, profiles::builtin_known_bad());
+    return judged;
+}
+
+env::Plan decide(const env::Job& job, const detect::Machine& machine,
+                 const env::UserEnvironment& user, const env::Options& options) {
+    Judged judged = judge(job, machine, user, options);
+    std::vector<env::Finding>& findings = judged.plan.findings;
+    for (env::Finding& fault : env::broken_findings(judged.diagnosis)) {
+        const bool told =
+            std::any_of(findings.begin(), findings.end(),
+                        [&](const env::Finding& other) { return other.id == fault.id; });
+        if (!told) findings.push_back(std::move(fault));
+    }
+    return std::move(judged.plan);
 }
 
 }  // namespace toporun::launcher

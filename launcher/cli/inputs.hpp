@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "detect/machine.hpp"
+#include "env/doctor/doctor.hpp"
 #include "env/plan.hpp"
 #include "launcher/cli/arguments.hpp"
 
@@ -26,6 +27,20 @@ detect::Machine read_machine(const Arguments& arguments, const Environment& envi
 
 /// The variables and configuration files that win over every choice.
 env::UserEnvironment read_user_environment(const Environment& environment);
+
+/// What was decided, and what is known of the machine besides.
+struct Judged {
+    env::Plan plan;
+    env::Diagnosis diagnosis;  ///< with the findings of the plan
+};
+
+/// Decides for the job with the built-in profiles and examines the machine.
+Judged judge(const env::Job& job, const detect::Machine& machine, const env::UserEnvironment& user,
+             const env::Options& options);
+
+/// The plan alone, with the faults among its findings that break the job.
+env::Plan decide(const env::Job& job, const detect::Machine& machine,
+                 const env::UserEnvironment& user, const env::Options& options);
 
 /// A whole text file. Throws Error with the reason.
 std::string read_text_file(const std::string& path);

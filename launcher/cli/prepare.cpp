@@ -14,7 +14,6 @@
 #include "launcher/report/machine_view.hpp"
 #include "launcher/report/write_file.hpp"
 #include "launcher/shim/plan_file.hpp"
-#include "profiles/profile.hpp"
 
 namespace toporun::launcher {
 namespace {
@@ -77,7 +76,7 @@ Prepared prepare(const Arguments& arguments, const Environment& environment, con
     const auto look = [&] {
         prepared.machine = read_machine(arguments, environment, prepared.command.program, false);
     };
-    if (arguments.machine_files.empty()) {
+    if (arguments.machine_files.empty() && arguments.captures.empty()) {
         if (!attempt(problems, "nothing is chosen, the machine could not be read", look))
             return prepared;
         add_gpu_problem(prepared);
@@ -96,9 +95,8 @@ Prepared prepare(const Arguments& arguments, const Environment& environment, con
         env::Options options = arguments.options;
         options.log_directory = prepared.private_directory;
         options.plugin = prepared.private_directory.empty() ? std::string() : installed.plugin;
-        prepared.plan = env::decide(
-            prepared.command.job, prepared.machine, profiles::builtin_profiles(),
-            profiles::builtin_profiler_versions(), read_user_environment(environment), options);
+        prepared.plan = decide(prepared.command.job, prepared.machine,
+                               read_user_environment(environment), options);
     });
     if (!decided) return prepared;
     NodeFiles node_files{

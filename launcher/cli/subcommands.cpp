@@ -20,10 +20,10 @@
 #include "launcher/cli/inputs.hpp"
 #include "launcher/command/options.hpp"
 #include "launcher/process/run_directory.hpp"
+#include "launcher/report/findings.hpp"
 #include "launcher/report/json.hpp"
 #include "launcher/report/machine_view.hpp"
 #include "launcher/report/write_file.hpp"
-#include "profiles/profile.hpp"
 
 namespace toporun::launcher {
 namespace {
@@ -120,9 +120,8 @@ int env_command(const Arguments& arguments, const Console& console) {
     const detect::Machine machine = read_machine(arguments, environment, {}, true);
     env::Options options = arguments.options;
     options.for_shell = true;
-    const env::Plan plan = env::decide(
-        shell_job(arguments, environment), machine, profiles::builtin_profiles(),
-        profiles::builtin_profiler_versions(), read_user_environment(environment), options);
+    const env::Plan plan = decide(shell_job(arguments, environment), machine,
+                                  read_user_environment(environment), options);
     if (arguments.explain)
         for (const std::string& line : env::explain_lines(plan)) console.say(line);
     else
@@ -134,18 +133,21 @@ int env_command(const Arguments& arguments, const Console& console) {
     return 0;
 }
 
-int doctor_command(const Arguments& arguments, const Console&) {
+int doctor_command(const Arguments& arguments) {
+    if (arguments.list) {
+        print(arguments.json ? check_list_json() : check_list_text());
+        return 0;
+    }
     const Environment environment = environment_map();
     const detect::Machine machine = read_machine(arguments, environment, {}, true);
     env::Options options = arguments.options;
     options.for_shell = true;
-    const env::Plan plan = env::decide(
-        shell_job(arguments, environment), machine, profiles::builtin_profiles(),
-        profiles::builtin_profiler_versions(), read_user_environment(environment), options);
-    print(settings_json(plan));
-    return std::any_of(plan.findings.begin(), plan.findings.end(), [](const env::Finding& finding) {
-        return finding.severity == env::Severity::broken;
-    });
+    const env::Diagnosis diagnosis = judge(shell_job(arguments, environment), machine,
+                                           read_user_environment(environment), options)
+                                         .diagnosis;
+    print(arguments.json ? findings_json(diagnosis)
+                         : findings_text(diagnosis, Console(1).colour()));
+    return env::broken_findings(diagnosis).empty() ? 0 : 1;
 }
 
 int report_command(const Arguments& arguments) {

@@ -10,7 +10,7 @@ namespace toporun::launcher {
 int detect_command(const Arguments& arguments, const Console& console);
 int env_command(const Arguments& arguments, const Console& console);
 /// 1 when something is broken.
-int doctor_command(const Arguments& arguments, const Console& console);
+int doctor_command(const Arguments& arguments);
 int report_command(const Arguments& arguments);
 
 }  // namespace toporun::launcher

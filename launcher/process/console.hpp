@@ -18,6 +18,7 @@ class Console {
                std::string_view hint = {}) const;
     bool quiet() const { return quiet_; }
     int fd() const { return fd_; }
+    bool colour() const { return colour_; }  ///< a terminal, and the user has nothing against it
 
   private:
     void write_line(std::string_view label, const char* colour, std::string_view text,
