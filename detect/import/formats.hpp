@@ -17,5 +17,11 @@ Importer ibdev2netdev_importer();
 Importer rdma_link_importer();
 Importer show_gids_importer();
 Importer sys_class_infiniband_importer();
+Importer ip_route_importer();
+Importer ethtool_importer();
+Importer lscpu_importer();
+Importer numactl_importer();
+Importer ulimit_importer();
+Importer df_importer();
 
 }  // namespace toporun::detect

@@ -49,17 +49,19 @@ std::optional<PastedPort> read_netdev_line(std::string_view text) {
 
 std::optional<PastedPort> read_rdma_line(std::string_view text) {
     const std::vector<std::string_view> parts = words(text);
-    if (parts.size() < 4 || parts[0] != "link" || parts[2] != "state") return std::nullopt;
+    if (parts.size() < 4 || parts[0] != "link") return std::nullopt;
     const std::size_t slash = parts[1].find('/');
     if (slash == std::string_view::npos) return std::nullopt;
     PastedPort port;
     port.device = parts[1].substr(0, slash);
     port.port = number_in(parts[1].substr(slash + 1), 1, 255);
     if (!port.port || !rdma_name(port.device)) return std::nullopt;
-    port.state = parts[3];
-    for (std::size_t i = 4; i + 1 < parts.size(); ++i)
+    for (std::size_t i = 2; i + 1 < parts.size(); ++i) {
+        if (parts[i] == "state") port.state = parts[i + 1];
+        if (parts[i] == "sm_lid") port.link_layer = "InfiniBand";
         if (parts[i] == "netdev" && interface_name(parts[i + 1])) port.interface = parts[i + 1];
-    return port;
+    }
+    return port.state.empty() ? std::nullopt : std::optional(port);
 }
 
 /// Whether `a` comes before `b` with numbers taken as numbers: the tool sorts mlx5_10 before
@@ -95,8 +97,7 @@ Reading read(const Lines& lines) {
         if (port) ports.push_back(std::move(*port));
     }
     std::stable_sort(ports.begin(), ports.end(), by_number);
-    reading.machine.gpus_known = false;
-    reading.machine.nics = to_nics(ports);
+    reading.machine = machine_of_ports(ports);
     return reading;
 }
 

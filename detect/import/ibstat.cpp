@@ -123,8 +123,7 @@ Reading read(const Lines& lines) {
                          [](const PastedLine& line) { return !quoted_device(line.text).empty(); });
         throw lines.error(*first, 0, "expected a block \"Port 1:\" below the device");
     }
-    reading.machine.gpus_known = false;
-    reading.machine.nics = to_nics(blocks.ports);
+    reading.machine = machine_of_ports(blocks.ports);
     return reading;
 }
 

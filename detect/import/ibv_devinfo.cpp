@@ -114,8 +114,7 @@ Reading read(const Lines& lines) {
                          [](const PastedLine& line) { return !device_of(line.text).empty(); });
         throw lines.error(*first, 0, "expected \"port: 1\" and its state below the device");
     }
-    reading.machine.gpus_known = false;
-    reading.machine.nics = to_nics(ports);
+    reading.machine = machine_of_ports(ports);
     return reading;
 }
 

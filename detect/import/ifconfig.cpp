@@ -92,12 +92,11 @@ class Blocks {
         std::vector<bool> understood;
         for (const PastedLine& line : lines_.lines) understood.push_back(read_line(line));
         finish();
-        Reading reading{list_.machine(lines_.file), std::move(understood)};
+        Reading reading{list_.machine(), std::move(understood)};
         reading.machine.notes.insert(reading.machine.notes.end(), notes_.begin(), notes_.end());
         if (reading.machine.nics.size() > 1)
             reading.machine.notes.push_back(
-                printable(lines_.file) +
-                ": ifconfig sorts by name: the kernel's order of the interfaces is unknown");
+                "ifconfig sorts by name: the kernel's order of the interfaces is unknown");
         return reading;
     }
 
@@ -164,10 +163,13 @@ class Blocks {
         if (const auto address = address_with_prefix(text, prefix))
             pasted_.addresses.push_back(*address);
         else
-            notes_.push_back(unreadable_address(lines_, line, pasted_.name, text));
+            notes_.push_back(unreadable_address(line, pasted_.name, text));
     }
 
     void finish() {
+        // iproute2's word for an interface that is switched on but not RUNNING.
+        if (pasted_.flag("UP") && !pasted_.flag("RUNNING"))
+            pasted_.flags.emplace_back("NO-CARRIER");
         if (open_) list_.add(std::move(pasted_));
         pasted_ = {};
         open_ = false;

@@ -215,6 +215,12 @@ std::span<const Importer> importers() {
         rdma_link_importer(),
         show_gids_importer(),
         sys_class_infiniband_importer(),
+        ip_route_importer(),
+        ethtool_importer(),
+        lscpu_importer(),
+        numactl_importer(),
+        ulimit_importer(),
+        df_importer(),
     };
     return kImporters;
 }

@@ -250,6 +250,20 @@ NicKind port_kind(const PastedPort& pasted) {
     return kind == NicKind::ipoib ? NicKind::infiniband : NicKind::roce;
 }
 
+/// The port's Nic becomes that of its interface.
+void take_interface(const PastedPort& port, Nic& nic) {
+    const Nic interface = nic_of_name(port.interface);
+    nic.name = interface.name;
+    nic.virtual_function = interface.virtual_function;
+    nic.parent = interface.parent;
+    if (!port.interface_state.empty()) nic.state = port.interface_state;
+    if (nic.kind == NicKind::infiniband)
+        nic.kind = NicKind::ipoib;
+    else if (interface.kind != NicKind::ethernet && interface.kind != NicKind::ipoib &&
+             interface.kind != NicKind::other)
+        nic.kind = interface.kind;  // as detection: bonds, VLANs and VFs keep theirs
+}
+
 }  // namespace
 
 bool PastedInterface::flag(std::string_view word) const {
@@ -346,7 +360,9 @@ Nic to_nic(const PastedInterface& pasted) {
 Nic nic_of_name(std::string_view name) {
     PastedInterface pasted;
     pasted.name = name;
-    return to_nic(pasted);
+    Nic nic = to_nic(pasted);
+    nic.kind = kind_of_name(name).value_or(NicKind::other);
+    return nic;
 }
 
 std::optional<std::pair<std::string_view, std::string_view>> key_and_value(std::string_view line) {
@@ -402,26 +418,26 @@ Nic to_nic(const PastedPort& pasted) {
     return nic;
 }
 
-std::vector<Nic> to_nics(const std::vector<PastedPort>& ports) {
-    std::vector<Nic> nics;
-    std::set<std::string> taken;
+Machine machine_of_ports(const std::vector<PastedPort>& ports) {
+    Machine machine;
+    machine.gpus_known = false;
+    std::set<std::pair<std::string, std::optional<int>>> seen;
+    std::set<std::string> interfaces;
     for (const PastedPort& port : ports) {
-        Nic nic = to_nic(port);
+        if (!seen.emplace(port.device, port.port).second) continue;
+        machine.nics.push_back(to_nic(port));
+        Nic& nic = machine.nics.back();
         if (nic.state == "unknown" && !port.interface_state.empty())
             nic.state = port.interface_state;
-        if (!port.interface.empty() && taken.insert(port.interface).second) {
-            const Nic interface = nic_of_name(port.interface);
-            nic.name = interface.name;
-            if (!port.interface_state.empty()) nic.state = port.interface_state;
-            nic.virtual_function = interface.virtual_function;
-            if (nic.kind == NicKind::infiniband)
-                nic.kind = NicKind::ipoib;
-            else if (interface.kind != NicKind::ethernet && interface.kind != NicKind::ipoib)
-                nic.kind = interface.kind;  // as detection: bonds, VLANs and VFs keep theirs
-        }
-        nics.push_back(std::move(nic));
+        if (!port.interface.empty() && interfaces.insert(port.interface).second)
+            take_interface(port, nic);
     }
-    return nics;
+    if (const std::size_t left_out = ports.size() - machine.nics.size(); left_out > 0)
+        machine.notes.push_back(
+            fmt::format("{} more port{} of devices that were listed before, taken for other "
+                        "machines, left out",
+                        left_out, left_out == 1 ? "" : "s"));
+    return machine;
 }
 
 }  // namespace toporun::detect

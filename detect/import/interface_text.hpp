@@ -40,7 +40,7 @@ bool virtual_function_name(std::string_view name);
 /// Kind and state decided, everything safe to print.
 Nic to_nic(const PastedInterface& pasted);
 
-/// An interface of which nothing but the name is known.
+/// An interface of which nothing but the name is known; of kind `other` where that tells nothing.
 Nic nic_of_name(std::string_view name);
 
 /// A name the kernel would take: 1 to 15 bytes, no blank, '/', ':' or control byte.
@@ -78,9 +78,11 @@ struct PastedPort {
 /// Named after the device; EFA, RoCE and InfiniBand told apart.
 Nic to_nic(const PastedPort& pasted);
 
-/// The ports as Nics: a port whose `interface` is named by no port before it becomes the Nic of
-/// that interface, with the device in it; the others are named after their device.
-std::vector<Nic> to_nics(const std::vector<PastedPort>& ports);
+/// The ports as a machine of which nothing else is known: a port whose `interface` is named by no
+/// port before it becomes the Nic of that interface, with the device in it; the others are named
+/// after their device. A port that was there already is of another machine (or printed twice): it
+/// is left out and told in Machine::notes.
+Machine machine_of_ports(const std::vector<PastedPort>& ports);
 
 /// An entry of a GID table; nothing when `address` is no IPv6 address or an empty entry. `type`:
 /// "RoCE v2", "v2", "IB/RoCE v1", ...

@@ -60,7 +60,7 @@ class Blocks {
             understood_[i] = any;
         }
         finish();
-        Reading reading{list_.machine(lines_.file), std::move(understood_)};
+        Reading reading{list_.machine(), std::move(understood_)};
         reading.machine.notes.insert(reading.machine.notes.end(), notes_.begin(), notes_.end());
         return reading;
     }
@@ -147,7 +147,7 @@ class Blocks {
         if (const auto text = address_with_prefix(parts[1], prefix))
             pasted_.addresses.push_back(*text);
         else
-            notes_.push_back(unreadable_address(lines_, line, pasted_.name, parts[1]));
+            notes_.push_back(unreadable_address(line, pasted_.name, parts[1]));
     }
 
     void finish() {

@@ -90,7 +90,7 @@ Reading read(const Lines& lines) {
         if (next) open = std::move(next);
     }
     if (open) list.add(std::move(*open));
-    return {list.machine(lines.file), std::move(understood)};
+    return {list.machine(), std::move(understood)};
 }
 
 }  // namespace

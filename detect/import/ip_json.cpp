@@ -92,6 +92,7 @@ void read_port(const Json& entry, const std::string& name, Found& found) {
     if (!port.port && port.device.size() < name.size())
         port.port = number_in(std::string_view(name).substr(port.device.size() + 1), 1, 255);
     port.state = text(entry, "state");
+    if (entry.contains("sm_lid")) port.link_layer = "InfiniBand";
     port.guid = text(entry, "node_guid");
     if (const std::string netdev = text(entry, "netdev"); interface_name(netdev))
         port.interface = netdev;
@@ -139,8 +140,8 @@ Found read_entries(const Lines& lines, const std::vector<JsonEntry>& entries) {
             Error here = json_error(
                 lines, entry, at == 0 ? 0 : at - 1,
                 entry.complete ? "not JSON" : "the JSON is cut: an entry has no closing bracket");
-            found.notes.push_back(
-                fmt::format("{}: {}, the entry is left out", here.where(), here.what()));
+            found.notes.push_back(fmt::format("line {}: {}, the entry is left out",
+                                              lines.lines[entry.first_line].number, here.what()));
             if (!fault) fault = std::move(here);
         }
     }
@@ -180,10 +181,12 @@ bool recognise(const Lines& lines) {
 Reading read(const Lines& lines) {
     JsonEntries entries = json_entries(lines);
     Found found = read_entries(lines, entries.entries);
-    Reading reading{found.interfaces.machine(lines.file), std::move(entries.understood)};
+    Reading reading{found.interfaces.machine(), std::move(entries.understood)};
     Machine& machine = reading.machine;
     for (const std::string& note : found.notes) machine.notes.push_back(note);
-    for (Nic& port : to_nics(found.ports)) machine.nics.push_back(std::move(port));
+    Machine ports = machine_of_ports(found.ports);
+    std::move(ports.nics.begin(), ports.nics.end(), std::back_inserter(machine.nics));
+    std::move(ports.notes.begin(), ports.notes.end(), std::back_inserter(machine.notes));
     add_route(found, machine.nics);
     return reading;
 }

@@ -69,7 +69,7 @@ void PastedInterfaces::merge(const Listing& from, Listing& into) {
     }
 }
 
-Machine PastedInterfaces::machine(const std::string& file) const {
+Machine PastedInterfaces::machine() const {
     Machine machine;
     machine.gpus_known = false;
     if (listings_.empty()) return machine;
@@ -89,17 +89,16 @@ Machine PastedInterfaces::machine(const std::string& file) const {
                          [](const Nic& a, const Nic& b) { return a.os_index < b.os_index; });
     if (left_out > 0)
         machine.notes.push_back(fmt::format(
-            "{}: {} more list{} of interfaces with other addresses or numbers taken for other "
+            "{} more list{} of interfaces with other addresses or numbers taken for other "
             "machines, left out",
-            printable(file), left_out, left_out == 1 ? "" : "s"));
+            left_out, left_out == 1 ? "" : "s"));
     return machine;
 }
 
-std::string unreadable_address(const Lines& lines, const PastedLine& line, std::string_view name,
+std::string unreadable_address(const PastedLine& line, std::string_view name,
                                std::string_view address) {
-    return fmt::format("{}:{}: {}: the address '{}' cannot be read, left out",
-                       printable(lines.file), line.number, printable(name),
-                       printable(address.substr(0, 64)));
+    return fmt::format("line {}: {}: the address '{}' cannot be read, left out", line.number,
+                       printable(name), printable(address.substr(0, 64)));
 }
 
 }  // namespace toporun::detect

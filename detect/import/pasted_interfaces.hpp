@@ -19,8 +19,8 @@ class PastedInterfaces {
 
     /// The first listing, with what later listings of the same machine add to it. A listing is of
     /// another machine when an interface has another index or other addresses there; it is left out
-    /// and told in Machine::notes. `file` is for the notes. What is known of GPUs: nothing.
-    Machine machine(const std::string& file) const;
+    /// and told in Machine::notes. What is known of GPUs: nothing.
+    Machine machine() const;
 
   private:
     struct Listing {
@@ -34,7 +34,7 @@ class PastedInterfaces {
 };
 
 /// The note on an address that is masked or damaged.
-std::string unreadable_address(const Lines& lines, const PastedLine& line, std::string_view name,
+std::string unreadable_address(const PastedLine& line, std::string_view name,
                                std::string_view address);
 
 }  // namespace toporun::detect

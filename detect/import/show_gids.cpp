@@ -68,8 +68,7 @@ Reading read(const Lines& lines) {
         if (!row->gid.type.empty()) port.link_layer = "Ethernet";
         port.gids.push_back(std::move(row->gid));
     }
-    reading.machine.gpus_known = false;
-    reading.machine.nics = to_nics(ports);
+    reading.machine = machine_of_ports(ports);
     return reading;
 }
 

@@ -197,8 +197,7 @@ Reading read(const Lines& lines) {
         for (auto& [number, port] : device.ports)
             ports.push_back(whole_port(name, device.facts, number, port));
     }
-    reading.machine.gpus_known = false;
-    reading.machine.nics = to_nics(ports);
+    reading.machine = machine_of_ports(ports);
     return reading;
 }
 
