@@ -5,8 +5,12 @@
 /// One function per format, each defined in a file of its own.
 namespace toporun::detect {
 
+Importer nvidia_topo_importer();
+Importer nvidia_p2p_importer();
+Importer rocm_smi_importer();
 Importer hwloc_xml_importer();
 Importer nccl_topology_xml_importer();
+Importer nccl_log_importer();
 Importer ip_json_importer();
 Importer ip_addr_importer();
 Importer ip_brief_importer();

@@ -203,8 +203,12 @@ class CaptureReader {
 
 std::span<const Importer> importers() {
     static const std::vector<Importer> kImporters = {
+        nvidia_topo_importer(),
+        nvidia_p2p_importer(),
+        rocm_smi_importer(),
         hwloc_xml_importer(),
         nccl_topology_xml_importer(),
+        nccl_log_importer(),
         ip_json_importer(),
         ip_addr_importer(),
         ip_brief_importer(),

@@ -1,0 +1,369 @@
+#include "detect/import/gpu_table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/text.hpp"
+
+namespace toporun::detect {
+namespace {
+
+constexpr std::size_t kMostHeaderLines = 64;  ///< of a header wrapped by a narrow terminal
+constexpr int kLargestCpu = 8191;
+
+bool all_digits(std::string_view text) {
+    return !text.empty() &&
+           std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+/// A word that only stands in the columns behind the matrix: "0-7,64-71", "1", "N/A".
+bool is_affinity(std::string_view word) {
+    return word == "N/A" ||
+           (!word.empty() && word.find_first_not_of("0123456789,-") == std::string_view::npos);
+}
+
+/// Parts of a word in which blanks were lost: "PIXNODE", "SYS0-23". Empty when it is none.
+std::vector<std::string> unglue(std::string_view word, IsCell is_cell) {
+    constexpr std::size_t kLongestCell = 5, kLongestWord = 512;
+    std::vector<std::string> parts;
+    if (word.size() > kLongestWord) return {};
+    while (!word.empty()) {
+        std::size_t length = std::min(kLongestCell, word.size());
+        while (length > 0 && !is_cell(word.substr(0, length))) --length;
+        if (length == 0) {
+            if (parts.empty() || !is_affinity(word)) return {};
+            length = word.size();
+        }
+        parts.emplace_back(word.substr(0, length));
+        word.remove_prefix(length);
+    }
+    return parts;
+}
+
+/// Whether the last word of a line and the first of the next are one word that was wrapped.
+bool wrapped_word(std::string_view a, std::string_view b, IsCell is_cell) {
+    if (is_affinity(a) && is_affinity(b) && a != "N/A" && b != "N/A")
+        return a.ends_with(",") || a.ends_with("-") || b.starts_with(",") || b.starts_with("-");
+    const std::string joined = std::string(a) + std::string(b);
+    return (is_cell(joined) || joined == "N/A") && !(is_cell(a) && is_cell(b));
+}
+
+bool wrapped_name(std::string_view a, std::string_view b) {
+    if (gpu_number(a) || a.starts_with("NIC")) return all_digits(b);
+    return a.ends_with("_") || b.starts_with("_") || a == "G" || a == "GP" || a == "N" || a == "NI";
+}
+
+/// Where a header starts in the words of a line: at a GPU name that no cell follows.
+std::optional<std::size_t> header_start(const std::vector<std::string_view>& word, IsCell is_cell) {
+    for (std::size_t i = 0; i < word.size(); ++i) {
+        if (!gpu_number(word[i])) continue;
+        if (i + 1 < word.size() && (is_cell(word[i + 1]) || !unglue(word[i + 1], is_cell).empty()))
+            return std::nullopt;
+        return i;
+    }
+    return std::nullopt;
+}
+
+/// "GPU0  X  NV18 ..." or, cut behind the name, "GPU0".
+bool starts_row(const std::vector<std::string_view>& word, IsCell is_cell) {
+    return word.size() > 1 &&
+           (is_cell(word[1]) || !unglue(word[1], is_cell).empty() || word[1] == kUnknownCell);
+}
+
+class TableReader {
+  public:
+    TableReader(const Lines& lines, IsCell is_cell) : lines_(lines), is_cell_(is_cell) {}
+
+    std::optional<GpuTable> read(std::size_t start) {
+        for (std::size_t i = start; i < lines_.lines.size(); ++i) {
+            const auto word = words(lines_.lines[i].text);
+            const auto at = header_start(word, is_cell_);
+            if (!at) continue;
+            const auto row = first_row(i + 1);
+            if (!row) continue;
+            const auto [header, column] = last_header(i, *at, *row);
+            read_header(header, column, *row);
+            for (std::size_t line = header; line < *row; ++line) lines_read_.push_back(line);
+            read_rows(*row);
+            return std::move(table_);
+        }
+        return read_without_header(start);
+    }
+
+    /// A table of another kind that begins alike: "GPU0 X" stands in several.
+    bool foreign() const { return unknown_cells_ > known_cells_; }
+    const std::vector<std::size_t>& lines_read() const { return lines_read_; }
+
+  private:
+    /// The header was not copied: the rows name the columns, if there are as many as cells.
+    std::optional<GpuTable> read_without_header(std::size_t start) {
+        std::size_t first = start, cells = 0;
+        std::vector<std::string> names;
+        for (std::size_t i = start; i < lines_.lines.size(); ++i) {
+            const auto word = words(lines_.lines[i].text);
+            const bool row = starts_row(word, is_cell_);
+            if (names.empty() && !(row && gpu_number(word[0]))) continue;
+            if (!row) break;
+            const auto behind = std::find_if_not(word.begin() + 1, word.end(), is_cell_);
+            if (names.empty())
+                first = i, cells = static_cast<std::size_t>(behind - word.begin()) - 1;
+            names.emplace_back(word[0]);
+        }
+        if (names.size() < 2 || names.size() != cells) return std::nullopt;
+        for (const std::string& name : names) add_column(name);
+        if (table_.columns.size() != cells) return std::nullopt;
+        table_.cpu_affinity = table_.numa_affinity = true;
+        table_.header = first;
+        table_.notes.emplace_back("the header is missing, the rows name the columns");
+        read_rows(first);
+        return std::move(table_);
+    }
+
+    /// The first line that is a GPU's row, when only a wrapped header or blank lines come before.
+    std::optional<std::size_t> first_row(std::size_t from) const {
+        const std::size_t end = std::min(lines_.lines.size(), from + kMostHeaderLines);
+        for (std::size_t i = from; i < end; ++i) {
+            const auto word = words(lines_.lines[i].text);
+            if (word.empty()) continue;
+            if (gpu_number(word[0]) && starts_row(word, is_cell_)) return i;
+            if (is_cell_(word[0]) || word[0].ends_with(":")) return std::nullopt;
+        }
+        return std::nullopt;
+    }
+
+    /// Prose above a table ("GPU0 and GPU1 are slow") looks like a header too: the last line that
+    /// starts with the GPU of the first row is the one.
+    std::pair<std::size_t, std::size_t> last_header(std::size_t first, std::size_t at,
+                                                    std::size_t row) const {
+        const std::string_view gpu = words(lines_.lines[row].text).front();
+        for (std::size_t i = row; i-- > first;) {
+            const auto word = words(lines_.lines[i].text);
+            const auto start = header_start(word, is_cell_);
+            if (start && word[*start] == gpu) return {i, *start};
+        }
+        return {first, at};
+    }
+
+    void read_header(std::size_t first, std::size_t at, std::size_t row) {
+        table_.header = first;
+        std::vector<std::string> names;
+        for (std::size_t i = first; i < row; ++i) {
+            std::vector<std::string_view> word = words(lines_.lines[i].text);
+            std::size_t from = i == first ? at : 0;
+            if (from < word.size() && i > first && !names.empty() &&
+                wrapped_name(names.back(), word[from]))
+                names.back() += word[from++];
+            for (; from < word.size(); ++from) names.emplace_back(word[from]);
+        }
+        std::size_t end = 0;
+        while (end < names.size() && names[end] != "CPU" && names[end] != "NUMA" &&
+               names[end] != "GPU" && names[end] != "CPU-affinity" && names[end] != "Affinity")
+            add_column(names[end++]);
+        for (std::size_t i = end; i < names.size(); ++i) {
+            table_.cpu_affinity |= names[i].starts_with("CPU");
+            table_.numa_affinity |= names[i] == "NUMA" && names[i - (i > end ? 1 : 0)] != "GPU";
+        }
+    }
+
+    void add_column(const std::string& name) {
+        const auto gpu = gpu_number(name);
+        const bool misplaced = gpu && table_.gpus.size() < table_.columns.size();
+        const bool full =
+            gpu ? table_.gpus.size() >= kMostTableGpus : table_.columns.size() >= kMostTableColumns;
+        if (misplaced || full || !columns_.try_emplace(name, table_.columns.size()).second) {
+            if (ignored_columns_++ == 0)
+                table_.notes.push_back(fmt::format("column '{}' of the header is left out",
+                                                   printable(name.substr(0, 40))));
+            return;
+        }
+        table_.columns.push_back(name);
+        if (gpu) table_.gpus.push_back(*gpu);
+    }
+
+    void read_rows(std::size_t first) {
+        seen_.assign(table_.columns.size(), false);
+        bool open = false;  // the line before was a row, which this one may continue
+        table_.end = first;
+        for (std::size_t i = first; i < lines_.lines.size(); ++i) {
+            const auto word = words(lines_.lines[i].text);
+            if (word.empty()) {
+                open = false;
+                continue;
+            }
+            if (word[0] == "Legend:" || (i > first && header_start(word, is_cell_))) break;
+            if (const auto column = row_column(word)) {
+                if (seen_[*column]) break;  // another copy of the table
+                finish_row();
+                row_ = {*column, {}, {}, i};
+                word_.assign(word.begin() + 1, word.end());
+                seen_[*column] = open_row_ = open = true;
+            } else if (open && continues(word)) {
+                append(word);
+            } else {
+                open = false;
+                continue;
+            }
+            lines_read_.push_back(i);
+            table_.end = i + 1;
+        }
+        finish_row();
+    }
+
+    std::optional<std::size_t> row_column(const std::vector<std::string_view>& word) const {
+        const auto found = columns_.find(word[0]);
+        if (found == columns_.end() || (word.size() > 1 && !starts_row(word, is_cell_)))
+            return std::nullopt;
+        return found->second;
+    }
+
+    /// Whether a line is the rest of the row above, wrapped by a terminal.
+    bool continues(const std::vector<std::string_view>& word) const {
+        if (word_.size() >= table_.columns.size() + affinity_columns() + 1) return false;
+        for (std::size_t i = 0; i < word.size(); ++i) {
+            if (is_affinity(word[i]) || is_cell_(word[i]) || !unglue(word[i], is_cell_).empty())
+                continue;
+            // The end of a cell that began in the line above, or the beginning of one: "DE", "NO".
+            const bool at_the_edge = i == 0 || i + 1 == word.size();
+            if (!at_the_edge || word[i].size() > 4) return false;
+        }
+        return true;
+    }
+
+    void append(const std::vector<std::string_view>& word) {
+        std::size_t from = 0;
+        if (!word_.empty() && wrapped_word(word_.back(), word[0], is_cell_))
+            word_.back() += word[from++];
+        word_.insert(word_.end(), word.begin() + static_cast<std::ptrdiff_t>(from), word.end());
+    }
+
+    std::size_t affinity_columns() const {
+        return table_.cpu_affinity || table_.numa_affinity ? 3 : 0;
+    }
+
+    const std::string& name() const { return table_.columns[row_.column]; }
+
+    void finish_row() {
+        if (!open_row_) return;
+        open_row_ = false;
+        std::size_t at = 0;
+        for (; at < word_.size() && row_.cells.size() < table_.columns.size(); ++at)
+            if (!take_cell(word_[at], word_.size() - at)) break;
+        // A glued word may bring the CPU list with it.
+        if (row_.cells.size() > table_.columns.size()) {
+            row_.affinity.assign(
+                row_.cells.begin() + static_cast<std::ptrdiff_t>(table_.columns.size()),
+                row_.cells.end());
+            row_.cells.resize(table_.columns.size());
+        }
+        const std::size_t most = row_.affinity.size() + word_.size() - at;
+        for (; at < word_.size() && row_.affinity.size() < 8; ++at)
+            row_.affinity.push_back(std::move(word_[at]));
+        if (is_cell_(row_.affinity.empty() ? "" : row_.affinity.front()))
+            table_.notes.push_back(
+                fmt::format("row {} has {} cells more than the header", printable(name()), most));
+        table_.rows.push_back(std::move(row_));
+        word_.clear();
+    }
+
+    /// Puts a word into the cells. False when the cells have ended before it.
+    bool take_cell(const std::string& word, std::size_t words_left) {
+        if (is_cell_(word)) {
+            row_.cells.push_back(word);
+            if (word != "X") ++known_cells_;
+            return true;
+        }
+        const std::vector<std::string> parts = unglue(word, is_cell_);
+        if (!parts.empty()) {
+            row_.cells.insert(row_.cells.end(), parts.begin(), parts.end());
+            table_.notes.push_back(fmt::format("row {}: '{}' is {} cells glued together",
+                                               printable(name()), printable(word.substr(0, 40)),
+                                               parts.size()));
+            return true;
+        }
+        if (is_affinity(word) && words_left <= affinity_columns()) return false;
+        row_.cells.emplace_back(kUnknownCell);
+        if (unknown_cells_++ < 8)
+            table_.notes.push_back(fmt::format("row {}: '{}' is not a known cell",
+                                               printable(name()), printable(word.substr(0, 40))));
+        return true;
+    }
+
+    const Lines& lines_;
+    IsCell is_cell_;
+    std::vector<std::size_t> lines_read_;
+    GpuTable table_;
+    std::map<std::string, std::size_t, std::less<>> columns_;
+    std::vector<bool> seen_;
+    std::size_t ignored_columns_ = 0, unknown_cells_ = 0, known_cells_ = 0;
+    bool open_row_ = false;
+    GpuTableRow row_;
+    std::vector<std::string> word_;  ///< of the row that is being read, without its name
+};
+
+}  // namespace
+
+std::optional<int> gpu_number(std::string_view word) {
+    if (!word.starts_with("GPU") || word.size() > 8 || !all_digits(word.substr(3)))
+        return std::nullopt;
+    return static_cast<int>(*to_integer(word.substr(3)));
+}
+
+std::optional<GpuTable> find_gpu_table(const Lines& lines, std::size_t start, IsCell is_cell,
+                                       std::vector<bool>& understood) {
+    for (;;) {
+        TableReader reader(lines, is_cell);
+        auto table = reader.read(start);
+        if (!table) return std::nullopt;
+        if (!reader.foreign()) {
+            understood.resize(lines.lines.size());
+            for (const std::size_t line : reader.lines_read()) understood[line] = true;
+            return table;
+        }
+        start = table->end;
+    }
+}
+
+std::optional<CpuSet> cpu_list(std::string_view text) {
+    std::vector<bool> member(kLargestCpu + 1);
+    while (!text.empty()) {
+        const std::size_t end = std::min(text.find(','), text.size());
+        const std::string_view range = trim(text.substr(0, end));
+        text.remove_prefix(std::min(end + 1, text.size()));
+        if (range.empty()) continue;  // a comma at the end: the list was cut there
+        const std::size_t dash = range.find('-');
+        const auto first = to_integer(range.substr(0, dash));
+        const auto last =
+            dash == std::string_view::npos ? first : to_integer(range.substr(dash + 1));
+        if (!first || !last || *first < 0 || *last < *first || *last > kLargestCpu)
+            return std::nullopt;
+        std::fill(member.begin() + *first, member.begin() + *last + 1, true);
+    }
+    std::vector<int> indices;
+    for (int i = 0; i <= kLargestCpu; ++i)
+        if (member[static_cast<std::size_t>(i)]) indices.push_back(i);
+    if (indices.empty()) return std::nullopt;
+    return CpuSet(std::move(indices));
+}
+
+std::optional<int> first_of_list(std::string_view text) {
+    if (text.find_first_not_of("0123456789,-") != std::string_view::npos) return std::nullopt;
+    const auto number = to_integer(text.substr(0, text.find_first_of(",-")));
+    if (!number || *number < 0 || *number > 65535) return std::nullopt;
+    return static_cast<int>(*number);
+}
+
+Machine machine_with_gpus(const std::vector<int>& indices, std::string_view vendor) {
+    Machine machine;
+    machine.nics_known = false;
+    for (const int index : indices) {
+        Gpu gpu;
+        gpu.index = index;
+        gpu.vendor = vendor;
+        machine.gpus.push_back(std::move(gpu));
+    }
+    return machine;
+}
+
+}  // namespace toporun::detect
