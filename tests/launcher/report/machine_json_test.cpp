@@ -95,9 +95,9 @@ Schema machine_schema() {
 
 /// Every object of the schema describes each of its keys.
 void check_described(const json& object) {
-    for (const auto& [key, property] : object.at("properties").items()) {
-        CAPTURE(key);
-        CHECK((property.contains("$ref") || !property.value("description", "").empty()));
+    for (const auto& item : object.at("properties").items()) {
+        CAPTURE(item.key());
+        CHECK((item.value().contains("$ref") || !item.value().value("description", "").empty()));
     }
     CHECK(object.at("additionalProperties") == false);
 }
@@ -144,8 +144,9 @@ TEST_CASE("the schema refuses what the JSON must not be") {
 TEST_CASE("the schema describes every key") {
     const json schema = machine_schema().root();
     check_described(schema);
-    for (const auto& [name, definition] : schema.at("$defs").items()) {
-        CAPTURE(name);
+    for (const auto& item : schema.at("$defs").items()) {
+        CAPTURE(item.key());
+        const json& definition = item.value();
         CHECK(!definition.value("description", "").empty());
         if (definition.at("type") == "object") check_described(definition);
     }
