@@ -25,6 +25,16 @@ void read_pcie_link_now(const Files& files, Gpu& gpu) {
     if (!gpu.pcie_width_now) gpu.pcie_width_now = link.width_now;
 }
 
+/// Narrows what the card can do to what it can do in its slot, as NVML has it.
+void limit_to_slot(const Files& files, Gpu& gpu) {
+    const auto device = gpu.pci ? read_pci_device(files, *gpu.pci) : std::nullopt;
+    if (!device || device->bridges.empty()) return;
+    const PcieLink slot = read_pcie_link(files, device->bridges.front());
+    if (gpu.pcie_generation && slot.generation)
+        gpu.pcie_generation = std::min(*gpu.pcie_generation, *slot.generation);
+    if (gpu.pcie_width && slot.width) gpu.pcie_width = std::min(*gpu.pcie_width, *slot.width);
+}
+
 /// Only lanes tell of a fault: an idle GPU lowers the generation by itself.
 void note_trained_down(const Gpu& gpu, std::vector<std::string>& notes) {
     if (gpu.pcie_width && gpu.pcie_width_now && *gpu.pcie_width_now < *gpu.pcie_width)
@@ -209,10 +219,12 @@ void detect_gpus(const Sources& sources, const Files& files, Machine& machine) {
         take_links(*report, files, machine);
         take_peer_access(*report, machine);
         if (report->driver[0] != '\0') machine.software.driver = report->driver.data();
-    } else if (any_nvidia(machine.gpus)) {
-        note_gpus_without_nvml(files, machine);
     } else {
-        detect_amd_gpus(files, machine);
+        for (Gpu& gpu : machine.gpus) limit_to_slot(files, gpu);
+        if (any_nvidia(machine.gpus))
+            note_gpus_without_nvml(files, machine);
+        else
+            detect_amd_gpus(files, machine);
     }
     for (Gpu& gpu : machine.gpus) {
         read_pcie_link_now(files, gpu);

@@ -1,5 +1,7 @@
 #include <chrono>
+#include <cstdint>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -327,6 +329,41 @@ TEST_CASE("C2C is the sum of the links that are active") {
     CHECK_FALSE(only_gpu("set 0 c2c 2\n").c2c_gbytes_per_s);
 }
 
+TEST_CASE("no bytes of a report lead to a fact that cannot be") {
+    std::uint32_t state = 12345;  // xorshift: the same bytes in every run
+    const auto random = [&] {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        return state;
+    };
+    const auto report = std::make_unique<detect::NvmlReport>();
+    for (int round = 0; round < 50; ++round) {
+        auto* words = reinterpret_cast<unsigned char*>(report.get());
+        for (std::size_t i = 0; i < sizeof *report; i += 4) {
+            // Small numbers too: most of the random ones are cut away as impossible.
+            const std::uint32_t word = round % 2 == 0 ? random() : random() % 40;
+            std::memcpy(words + i, &word, sizeof word);
+        }
+        report->magic = detect::kNvmlReportMagic;
+        report->outcome = detect::NvmlOutcome::ok;
+        report->gpu_count = 4;
+        const auto decoded =
+            detect::decode_nvml_report({reinterpret_cast<const char*>(words), sizeof *report});
+        REQUIRE(decoded);
+        Machine machine;
+        for (std::size_t i = 0; i < 4; ++i) {
+            Gpu gpu;
+            gpu.index = static_cast<int>(i);
+            detect::take_nvml_facts(decoded->gpus[i], gpu);
+            gpu.links = detect::nvml_links(*decoded, i, [](const auto&) { return std::nullopt; });
+            machine.gpus.push_back(std::move(gpu));
+        }
+        // The file's reader is strict about ranges and words.
+        CHECK(detect::machine_from_toml(detect::machine_to_toml(machine), "m") == machine);
+    }
+}
+
 TEST_CASE("a card that trained down is noted by its lanes and not by its generation") {
     const auto machine = [](const std::string& facts) { return look(Tree(), kOne + facts); };
     const char* note = "GPU 0: the PCIe link runs with 8 of 16 lanes";
@@ -348,6 +385,27 @@ TEST_CASE("without NVML sysfs tells what the link does now") {
     CHECK(machine.gpus[0].pcie_width_now == 4);
     CHECK(has_note(machine, "GPU 0: the PCIe link runs with 4 of 16 lanes"));
     CHECK_FALSE(has_note(machine, "nvidiactl"));  // a capture of /sys says nothing of /dev
+}
+
+TEST_CASE("a card in a narrow slot has not trained down") {
+    const Tree tree;
+    const std::string port = "pci0000:00/0000:00:01.0";
+    tree.bridge(port);
+    tree.gpu(port + "/0000:01:00.0", 0);
+    const auto link = [&](const std::string& path, const char* rate, const char* lanes) {
+        for (const char* when : {"max", "current"}) {
+            tree.write("/sys/devices/" + path + "/" + when + "_link_speed", rate);
+            tree.write("/sys/devices/" + path + "/" + when + "_link_width", lanes);
+        }
+    };
+    link(port, "8.0 GT/s PCIe\n", "8\n");
+    link(port + "/0000:01:00.0", "16.0 GT/s PCIe\n", "16\n");
+    tree.write("/sys/devices/" + port + "/0000:01:00.0/current_link_width", "8\n");
+    const Machine machine = detect_tree(tree);
+    CHECK(machine.gpus.at(0).pcie_generation == 3);
+    CHECK(machine.gpus[0].pcie_width == 8);
+    CHECK(machine.gpus[0].pcie_width_now == 8);
+    CHECK_FALSE(has_note(machine, "PCIe link"));
 }
 
 TEST_CASE("a GPU without a handle says why") {
