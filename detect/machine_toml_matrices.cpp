@@ -73,7 +73,7 @@ void read_gpu_matrices(TomlTable& top, Machine& machine) {
         for (const auto& row : *links) {
             machine.gpu_links.emplace_back();
             for (const std::int64_t count : row) {
-                if (count < 0 || count > 1000)
+                if (count < -1 || count > 1000)  // -1 = unknown
                     top.fail("gpu_links", fmt::format("{} is not a number of links", count));
                 machine.gpu_links.back().push_back(static_cast<int>(count));
             }

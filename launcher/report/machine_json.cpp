@@ -29,8 +29,12 @@ Json matrix(const std::vector<Row>& rows, bool nothing_to_tell, const ToJson& ce
     return array(rows, [&](const Row& row) { return array(row, cell); });
 }
 
+/// DIS stands for a pair that a capture does not tell.
 Json path_cell(detect::PathType path) {
-    return detect::path_name(path);
+    return path == detect::PathType::DIS ? Json(nullptr) : Json(detect::path_name(path));
+}
+Json links_cell(int links) {
+    return links < 0 ? Json(nullptr) : Json(links);
 }
 Json optional_path_cell(const std::optional<detect::PathType>& path) {
     return path ? path_cell(*path) : Json(nullptr);
@@ -203,10 +207,9 @@ Json route_object(const detect::Route& route) {
 void add_matrices(Json& object, const detect::Machine& machine) {
     const bool no_gpus = machine.gpus_known && machine.gpus.empty();
     const bool no_pairs = no_gpus || (machine.nics_known && machine.nics.empty());
-    const auto number = [](int count) { return Json(count); };
     const auto bandwidth = [](const std::optional<double>& value) { return or_null(value); };
     object["gpu_paths"] = matrix(machine.gpu_paths, no_gpus, path_cell);
-    object["gpu_links"] = matrix(machine.gpu_links, no_gpus, number);
+    object["gpu_links"] = matrix(machine.gpu_links, no_gpus, links_cell);
     object["gpu_path_gbytes_per_s"] = matrix(machine.gpu_path_gbytes_per_s, no_gpus, bandwidth);
     object["peer_access"] = matrix(machine.peer_access, no_gpus, access_cell);
     object["gpu_acs_redirect"] = matrix(machine.gpu_acs_redirect, no_gpus, acs_cell);

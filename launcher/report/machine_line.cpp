@@ -51,10 +51,12 @@ std::string link_summary(const Machine& machine) {
     PathType farthest = PathType::LOC;
     for (std::size_t a = 0; a < machine.gpus.size(); ++a)
         for (std::size_t b = 0; b < a; ++b, ++pairs) {
-            farthest = std::max(farthest, machine.gpu_paths[a][b]);
             if (machine.gpu_paths[a][b] == PathType::NVL) ++linked;
+            if (machine.gpu_paths[a][b] != PathType::DIS)  // unknown
+                farthest = std::max(farthest, machine.gpu_paths[a][b]);
         }
     if (linked > 0) return nvlink_summary(machine, linked, pairs);
+    if (farthest == PathType::LOC) return {};
     // What the driver cannot tell without NVML may still be there.
     const std::string_view what = machine.gpu_links.empty() ? "PCIe, NVLinks unknown" : "PCIe";
     return fmt::format("{}, farthest pair {}", what, detect::path_name(farthest));

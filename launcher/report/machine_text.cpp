@@ -117,7 +117,9 @@ int pair_links(const Machine& machine, std::size_t a, std::size_t b) {
 }  // namespace
 
 std::string path_text(const Machine& machine, std::size_t a, std::size_t b) {
-    const std::string_view name = detect::path_name(machine.gpu_paths.at(a).at(b));
+    const detect::PathType path = machine.gpu_paths.at(a).at(b);
+    if (path == detect::PathType::DIS) return "?";
+    const std::string_view name = detect::path_name(path);
     const int links = pair_links(machine, a, b);
     return links > 0 ? fmt::format("{}{}", name, links) : std::string(name);
 }
@@ -147,7 +149,7 @@ int links_of(const Machine& machine, std::size_t gpu) {
     if (machine.gpu_links.size() <= gpu) return 0;
     int links = 0;
     for (const int count : machine.gpu_links[gpu])
-        links = machine.nvswitch ? std::max(links, count) : links + count;
+        links = machine.nvswitch ? std::max(links, count) : links + std::max(count, 0);
     return links;
 }
 

@@ -37,7 +37,7 @@ std::string rate_text(double value);
 
 std::string bytes_text(std::uint64_t bytes);  ///< "1.5 GiB", "unlimited"
 
-/// "NVL18", "NVB", "PHB": the path with the number of its NVLinks.
+/// "NVL18", "NVB", "PHB": the path with the number of its NVLinks; "?" when unknown.
 std::string path_text(const detect::Machine& machine, std::size_t a, std::size_t b);
 
 bool has_paths(const detect::Machine& machine);      ///< gpu_paths has its shape and a pair

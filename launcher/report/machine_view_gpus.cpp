@@ -169,6 +169,8 @@ std::string_view meaning(PathType path) {
             return "through the CPU of one NUMA node";
         case PathType::SYS:
             return "between NUMA nodes";
+        case PathType::DIS:
+            return "not told";
         default:
             return "";
     }

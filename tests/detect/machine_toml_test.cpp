@@ -63,6 +63,13 @@ TEST_CASE("a list that is left out is unknown and an empty one is none") {
     CHECK(software("[software]\nmodules = []\n").modules == std::vector<std::string>{});
 }
 
+TEST_CASE("pairs that a capture does not tell are kept") {
+    Machine machine = workstation();
+    machine.gpu_paths[0][1] = machine.gpu_paths[1][0] = detect::PathType::DIS;
+    machine.gpu_links[0][1] = machine.gpu_links[1][0] = -1;
+    CHECK(machine_from_toml(machine_to_toml(machine), "m") == machine);
+}
+
 TEST_CASE("NUMA nodes may be bare numbers") {
     const Machine machine = machine_from_toml("[cpu]\nnuma_nodes = [0, 8]\n", "m");
     REQUIRE(machine.cpu.numa_nodes.size() == 2);

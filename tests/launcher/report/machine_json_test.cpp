@@ -171,6 +171,16 @@ TEST_CASE("what a capture says nothing of is null and what is not there is an em
     CHECK(some["software"]["modules"].is_null());
 }
 
+TEST_CASE("a pair that a capture does not tell is null") {
+    detect::Machine machine = workstation();
+    machine.gpu_paths[0][1] = machine.gpu_paths[1][0] = PathType::DIS;
+    machine.gpu_links[0][1] = machine.gpu_links[1][0] = -1;
+    const json object = json::parse(launcher::machine_json(machine));
+    CHECK(object["gpu_paths"][0] == json{"LOC", nullptr});
+    CHECK(object["gpu_links"][1] == json{nullptr, 0});
+    CHECK(machine_schema().faults(object).empty());
+}
+
 TEST_CASE("a NUMA node without CPUs is one of memory only where the CPUs of others are known") {
     detect::Machine machine = plain_machine();
     machine.cpu.numa_nodes.emplace_back();

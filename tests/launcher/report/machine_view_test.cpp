@@ -44,6 +44,15 @@ TEST_CASE("matrices of another shape than the lists are left alone") {
     CHECK(launcher::machine_view(machine).find("paths between") != std::string::npos);
 }
 
+TEST_CASE("a pair that a capture does not tell is a question mark") {
+    detect::Machine machine = workstation();
+    machine.gpu_paths[0][1] = machine.gpu_paths[1][0] = PathType::DIS;
+    machine.gpu_links[0][1] = machine.gpu_links[1][0] = -1;
+    const std::string text = launcher::machine_view(machine);
+    CHECK(text.find("  0    -  ?\n") != std::string::npos);
+    CHECK(text.find("  ?  not told\n") != std::string::npos);
+}
+
 TEST_CASE("the line tells how many pairs have NVLinks") {
     detect::Machine machine = hgx_machine();
     machine.nvswitch = false;
