@@ -43,7 +43,7 @@ void gdr_read(const Patient& patient, Verdict& verdict) {
     const auto xgmi = all_linked(patient);
     verdict.find(xgmi ? Severity::note : Severity::slow,
                  {.what = "NCCL_NET_GDR_READ=1 with RCCL",
-                  .evidence = "set by the user",
+                  .evidence = set_text(patient, "NCCL_NET_GDR_READ"),
                   .effect = "hangs and slower sends over PCIe were reported (ROCm/rccl issues "
                             "1179 and 1251)",
                   .fix = "unset NCCL_NET_GDR_READ"});

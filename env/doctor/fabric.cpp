@@ -95,8 +95,8 @@ void imex(const Patient& patient, Verdict& verdict) {
                             "available but not working'",
                   .fix = inside ? "docker run --device=/dev/nvidia-caps-imex-channels/channel0; in "
                                   "Kubernetes a ComputeDomain of NVIDIA's DRA driver"
-                                : "systemctl enable --now nvidia-imex; nvidia-modprobe "
-                                  "-c 0 -s makes channel0"});
+                                : "load the driver with NVreg_CreateImexChannel0=1, and "
+                                  "systemctl enable --now nvidia-imex"});
 }
 
 constexpr Check kChecks[] = {

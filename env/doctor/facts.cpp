@@ -138,4 +138,13 @@ std::string assigned(const std::string& name, const std::string& value) {
     return fmt::format("{}={}", name, shell_word(value));
 }
 
+std::string set_text(const Patient& patient, const std::string& name) {
+    const UserEnvironment& user = patient.inputs.user;
+    const std::string text = assigned(name, user_value(patient.inputs, name).value_or(""));
+    if (user.variable(name)) return text;
+    for (const detect::ConfValue& line : user.conf)
+        if (line.name == name) return fmt::format("{} in {}", text, line.where);
+    return text;
+}
+
 }  // namespace toporun::env::doctor

@@ -69,8 +69,10 @@ std::optional<bool> kernel_since(const detect::Machine& machine, int major, int 
 /// NCCL's reading of the user's variable as an integer; nothing when it is not set.
 std::optional<long long> user_number(const Patient& patient, const std::string& name);
 
-/// How to see it: "nvidia-smi topo -m" and so on belong into the evidence, quoted values too:
-/// "NAME=VALUE", safe to print.
+/// "NAME=VALUE", quoted for a shell.
 std::string assigned(const std::string& name, const std::string& value);
+/// The same of a variable that is set, with the conf file that sets it: "NCCL_NET=IB in
+/// /etc/nccl.conf:3".
+std::string set_text(const Patient& patient, const std::string& name);
 
 }  // namespace toporun::env::doctor

@@ -30,7 +30,7 @@ void remap_failed(const Patient& patient, Verdict& verdict) {
         {.what = fmt::format("{} could not repair {} memory", gpus_text(patient.machine(), gpus),
                              gpus.size() == 1 ? "its" : "their"),
          .evidence = "row remapping failed (nvidia-smi -q -d ROW_REMAPPER)",
-         .effect = "jobs there die with Xid 63, 64 or 94, 95",
+         .effect = "jobs there die with Xid 64, 94 or 95",
          .fix = "leave it out (CUDA_VISIBLE_DEVICES) and have it replaced"});
 }
 

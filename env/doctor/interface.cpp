@@ -166,8 +166,7 @@ void low_speed(const Patient& patient, Verdict& verdict) {
         verdict.slow(
             {.what = fmt::format("{} runs at {:g} Mb/s", nic.name, *nic.speed_gbits * 1000),
              .evidence = fmt::format("/sys/class/net/{}/speed", nic.name),
-             .effect = "a port that falls back below 1 Gb/s has a bad cable or a switch "
-                       "port with a fixed speed",
+             .effect = "12 MB/s at most: mostly a bad cable, or a switch port with a fixed speed",
              .fix = fmt::format("ethtool {}; replace the cable", nic.name)});
     }
 }

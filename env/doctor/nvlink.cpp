@@ -237,7 +237,7 @@ void speed_uneven(const Patient& patient, Verdict& verdict) {
     for (const auto& [name, speeds] : by_model) {
         if (speeds.size() < 2 || speeds.begin()->first > 0.95 * speeds.rbegin()->first) continue;
         verdict.slow(
-            {.what = fmt::format("{} NVLink{} run at {:g} GB/s, the others at {:g} GB/s",
+            {.what = fmt::format("{} NVLink{} at {:g} GB/s, the others at {:g} GB/s",
                                  speeds.begin()->second, speeds.begin()->second == 1 ? "" : "s",
                                  speeds.begin()->first, speeds.rbegin()->first),
              .evidence = "nvidia-smi nvlink -s",

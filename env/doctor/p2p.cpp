@@ -110,7 +110,7 @@ void shm_disabled(const Patient& patient, Verdict& verdict) {
     if (user_number(patient, "NCCL_SHM_DISABLE") != 1) return;
     if (patient.inputs.visible.size() < 2) return;
     verdict.slow({.what = "NCCL_SHM_DISABLE=1 takes shared memory from NCCL",
-                  .evidence = "set by the user",
+                  .evidence = set_text(patient, "NCCL_SHM_DISABLE"),
                   .effect = "GPU pairs without P2P go through the network stack, typically 5 to "
                             "20 times slower (estimated)",
                   .fix = "unset NCCL_SHM_DISABLE, and enlarge /dev/shm if that was the reason"});
@@ -123,7 +123,7 @@ void ignore_disabled(const Patient& patient, Verdict& verdict) {
                  {.what = fmt::format("NCCL_IGNORE_DISABLED_P2P={} hides what the driver says of "
                                       "P2P",
                                       value),
-                  .evidence = "set by the user",
+                  .evidence = set_text(patient, "NCCL_IGNORE_DISABLED_P2P"),
                   .effect = value >= 2 ? "NCCL uses P2P although the driver refuses it"
                                        : "a broken NVLink goes unnoticed: the pair uses shared "
                                          "memory",

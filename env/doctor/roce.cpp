@@ -177,8 +177,8 @@ void no_routable_gid(const Patient& patient, Verdict& verdict) {
                           v1_only ? "RoCE v1 GIDs only" : "no RoCE v2 GID with a routable address"),
                       .evidence = fmt::format("{} GIDs in use (show_gids)", nic->gids.size()),
                       .effect = "nodes behind another router are not reached by RDMA",
-                      .fix = v1_only ? "cma_roce_mode -d DEVICE -p 1 -m 2, or the adapter's "
-                                       "firmware setting for RoCE v2"
+                      .fix = v1_only ? "show_gids; update the adapter's firmware and the kernel: "
+                                       "both have known RoCE v2 for years"
                                      : "give the port's interface an IP address",
                       .where = port_name(*nic)});
     }
