@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -22,6 +23,7 @@
 #include "launcher/process/run_directory.hpp"
 #include "launcher/report/findings.hpp"
 #include "launcher/report/json.hpp"
+#include "launcher/report/machine_graph.hpp"
 #include "launcher/report/machine_view.hpp"
 #include "launcher/report/write_file.hpp"
 
@@ -97,15 +99,41 @@ std::string printable_lines(const std::string& text) {
 
 }  // namespace
 
+namespace {
+
+/// Whether the locale's characters are UTF-8: the first of these variables that is set counts.
+bool utf8_locale(const Environment& environment) {
+    for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+        const auto found = environment.find(name);
+        if (found == environment.end() || found->second.empty()) continue;
+        std::string charset = found->second;
+        std::transform(charset.begin(), charset.end(), charset.begin(),
+                       [](unsigned char c) { return std::tolower(c); });
+        return charset.find("utf-8") != std::string::npos ||
+               charset.find("utf8") != std::string::npos;
+    }
+    return false;
+}
+
+std::string machine_graph(const detect::Machine& machine, const std::string& format) {
+    const bool text = format == "text" || (format == "auto" && ::isatty(1) == 1);
+    if (!text) return machine_dot(machine);
+    return machine_drawing(machine, utf8_locale(environment_map()) ? Strokes::box : Strokes::ascii);
+}
+
+}  // namespace
+
 int detect_command(const Arguments& arguments, const Console& console) {
     const detect::Machine machine = read_machine(arguments, environment_map(), {}, true);
     if (!arguments.save.empty()) {
         save(arguments.save, detect::machine_to_toml(machine));
         console.say(fmt::format("saved to {}; toporun detect --machine {} shows it", arguments.save,
                                 shell_word(arguments.save)));
-        if (!arguments.json) return 0;
+        if (!arguments.json && arguments.graph.empty()) return 0;
     }
-    print(arguments.json ? machine_json(machine) : machine_view(machine));
+    print(arguments.json             ? machine_json(machine)
+          : !arguments.graph.empty() ? machine_graph(machine, arguments.graph)
+                                     : machine_view(machine));
     return 0;
 }
 
