@@ -144,6 +144,24 @@ GraphEvent parse_distance(std::string_view message) {
     return event;
 }
 
+GraphEvent parse_device(std::string_view message) {
+    Cursor cursor(message);
+    const auto network = cursor.until(" : GPU Direct RDMA ");
+    if (!network) return {};
+    GpuDirectDevice event;
+    event.network = *network;
+    event.enabled = cursor.skip("Enabled");
+    if (!event.enabled && !cursor.skip("Disabled")) return {};
+    if (!cursor.skip(" for HCA ")) return {};
+    const auto number = cursor.number<int>();
+    if (!number || *number < 0 || !cursor.skip(" '")) return {};
+    const auto name = cursor.until("'");
+    if (!name) return {};
+    event.number = *number;
+    event.name = *name;
+    return event;
+}
+
 bool is_end(std::string_view message) {
     constexpr std::size_t kShortest = 20;  // NCCL prints 42
     while (message.ends_with(' ')) message.remove_suffix(1);
@@ -158,6 +176,7 @@ GraphEvent parse_graph(std::string_view message) {
         return parse_header(message);
     }
     if (message.starts_with("GPU Direct RDMA ")) return parse_distance(message);
+    if (GraphEvent device = parse_device(message); device.index() != 0) return device;
     if (GraphEvent path = parse_path_line(message); path.index() != 0) return path;
     return parse_tree_line(message);
 }

@@ -62,8 +62,17 @@ struct GpuDirectDistance {
     int limit = 0;
 };
 
-using GraphEvent =
-    std::variant<std::monostate, SystemHeader, TreeLine, SystemEnd, PathLine, GpuDirectDistance>;
+/// `NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'`, 2.13 and later: names the adapters of any
+/// network.
+struct GpuDirectDevice {
+    std::string network;  ///< "NET/IB"
+    bool enabled = false;
+    int number = 0;    ///< of the NET in the tree
+    std::string name;  ///< "mlx5_0"; an interface of NET/Socket
+};
+
+using GraphEvent = std::variant<std::monostate, SystemHeader, TreeLine, SystemEnd, PathLine,
+                                GpuDirectDistance, GpuDirectDevice>;
 
 /// The event in a message (Record::message), nothing (monostate) for other messages.
 GraphEvent parse_graph(std::string_view message);

@@ -15,15 +15,16 @@ class PathSearch {
         : graph_(make_link_graph(tree, rules.nccl_version)),
           rules_(rules),
           version_(rules.nccl_version.value_or(kNewestNccl)) {
-        for (const TreeGpu& gpu : tree.gpus) gpu_index_.push_back(gpu.index);
+        for (const TreeGpu& gpu : tree.gpus) gpus_.push_back(&gpu);
         for (const TreeAdapter& adapter : tree.adapters)
-            for (const TreeNet& net : adapter.nets) relay_.push_back(net.relay);
+            for (const TreeNet& net : adapter.nets) nets_.push_back(&net);
         to_cpus_ = paths_to(graph_.cpus);
         to_gpus_ = paths_to(graph_.gpus);
         to_nets_ = paths_to(graph_.nets);
         if (version_ >= 2'30'00) count_device_nodes();
         if (version_ >= 2'27'00) shorten_over_c2c();
         if (version_ >= 2'12'00 && rules.pxn) relay_over_nvlink();
+        divert_without_gpu_direct();
     }
 
     TreePaths result() const {
@@ -197,7 +198,7 @@ class PathSearch {
         if (count == 0) return std::nullopt;
         const std::size_t sharing = std::max<std::size_t>(gpus_of_net(nets.front()).size(), 1);
         const std::size_t nets_per_gpu = (count + sharing - 1) / sharing;
-        auto first = static_cast<std::size_t>(std::max(gpu_index_[gpu], 0));
+        auto first = static_cast<std::size_t>(std::max(gpus_[gpu]->index, 0));
         if ((count & (count - 1)) == 0) first = mirrored(first, count);
         constexpr std::size_t kChannels = 64;
         for (std::size_t channel = 0; channel < std::min(nets_per_gpu, kChannels); ++channel)
@@ -222,7 +223,9 @@ class PathSearch {
     void relay_over_nvlink() {
         const PathType near = version_ >= 2'27'00 ? PathType::P2C : PathType::PXB;
         for (std::size_t n = 0; n < graph_.nets.size(); ++n) {
-            const auto relay = relay_[n] ? relay_of(n) : std::nullopt;
+            const bool usable = nets_[n]->relay && nets_[n]->gpu_direct;
+            const auto relay = usable ? relay_of(n) : std::nullopt;
+            if (relay && !gpus_[*relay]->gpu_direct) continue;
             if (!relay) continue;
             const Path& rest = to_nets_[n][graph_.gpus[*relay]];
             for (std::size_t g = 0; g < graph_.gpus.size(); ++g) {
@@ -237,11 +240,27 @@ class PathSearch {
         }
     }
 
+    /// Through the CPU beside the GPU.
+    void divert_without_gpu_direct() {
+        for (std::size_t g = 0; g < gpus_.size(); ++g)
+            for (std::size_t n = 0; n < nets_.size(); ++n) {
+                Path& path = to_nets_[n][graph_.gpus[g]];
+                if ((gpus_[g]->gpu_direct && nets_[n]->gpu_direct) || path.type >= PathType::PHB)
+                    continue;
+                const auto cpu = local_cpu(g);
+                if (!cpu) continue;
+                const Path& up = to_cpus_[*cpu][graph_.gpus[g]];
+                const Path& down = to_nets_[n][graph_.cpus[*cpu]];
+                path = {std::max(up.type, down.type), std::min(up.gbytes_per_s, down.gbytes_per_s),
+                        up.hops + down.hops};
+            }
+    }
+
     LinkGraph graph_;
     PathRules rules_;
     int version_;
-    std::vector<int> gpu_index_;
-    std::vector<bool> relay_;
+    std::vector<const TreeGpu*> gpus_;  ///< of the caller's tree, in its order
+    std::vector<const TreeNet*> nets_;
     PathsToBases to_cpus_;
     PathsToBases to_gpus_;
     PathsToBases to_nets_;

@@ -31,9 +31,9 @@ struct PathRules {
 };
 
 /// Paths as ncclTopoComputePaths finds them (src/graph/paths.cc): breadth first, the widest at the
-/// fewest hops; from 2.30 on the nearest type first. What NCCL diverts to the CPU because P2P or
-/// GPUDirect is not to be used is left as it is: these are the distances that its levels are
-/// compared with.
+/// fewest hops; from 2.30.7 on the nearest type first. A GPU reaches an adapter through its CPU
+/// where one of the two cannot do GPUDirect RDMA. What NCCL diverts because of its levels is left
+/// as it is: these are the distances that the levels are compared with.
 TreePaths compute_paths(SystemTree tree, const PathRules& rules = {});
 
 }  // namespace toporun::detect

@@ -115,7 +115,7 @@ class TreeMaker {
         constexpr double kDefault = 1.25;  // 10 Gb/s, as NCCL where the speed is unknown
         const double speed =
             nic.speed_gbits && *nic.speed_gbits > 0 ? *nic.speed_gbits / 8 : kDefault;
-        entry.nets.push_back({nic.name, speed, nic.rdma_device.has_value() && !down});
+        entry.nets.push_back({nic.name, speed, nic.rdma_device.has_value() && !down, true});
         tree_.adapters.push_back(std::move(entry));
     }
 

@@ -228,6 +228,7 @@ class SystemReader {
         facts.described = static_cast<bool>(element);
         facts.index = small(element, "dev", 0, 65535);
         facts.architecture = amd_architecture(element);
+        gpu.gpu_direct = small(element, "gdr", -1, 255).value_or(1) != 0;
         facts.vendor = vendor(pci, facts);
         // RCCL writes the number of compute units where NCCL writes the capability.
         const auto sm = number(element, "sm", 0, 100000);
@@ -313,7 +314,7 @@ class SystemReader {
         for (const pugi::xml_node net : nic.children("net")) read_net(net, adapter, facts);
         if (facts.nets.empty()) {
             if (!adapter.address) return;  // an empty element says nothing
-            adapter.nets.push_back({"", kDefaultNet, false});
+            adapter.nets.push_back({"", kDefaultNet, false, true});
         }
         result_.tree.adapters.push_back(std::move(adapter));
         result_.adapters.push_back(std::move(facts));
@@ -328,8 +329,9 @@ class SystemReader {
         const auto megabits = number(element, "speed", -1, 1'000'000'000);
         if (megabits && *megabits > 0) net.speed_gbits = static_cast<double>(*megabits) / 1000;
         const bool used = net.port.value_or(1) > 0;  // NET/Socket has no port and no GPUDirect
-        adapter.nets.push_back(
-            {net.name, net.speed_gbits ? *net.speed_gbits / 8 : kDefaultNet, used});
+        const double speed = net.speed_gbits ? *net.speed_gbits / 8 : kDefaultNet;
+        const bool gpu_direct = small(element, "gdr", -1, 255).value_or(1) != 0;
+        adapter.nets.push_back({net.name, speed, used, gpu_direct});
         facts.nets.push_back(std::move(net));
     }
 

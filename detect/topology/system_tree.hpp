@@ -68,13 +68,15 @@ struct TreeGpu {
     std::string amd_architecture;
     std::vector<TreeNvLink> links;
     double c2c_gbytes_per_s = 0;  ///< NVLink-C2C to the CPU, 0 without
+    bool gpu_direct = true;       ///< adapters may reach its memory (GPUDirect RDMA)
 };
 
 /// A port that NCCL's network uses.
 struct TreeNet {
     std::string name;
     double gbytes_per_s = 0;
-    bool relay = true;  ///< other GPUs may reach it through the GPU beside it (PXN)
+    bool relay = true;       ///< other GPUs may reach it through the GPU beside it (PXN)
+    bool gpu_direct = true;  ///< it may reach the memory of GPUs
 };
 
 struct TreeAdapter {

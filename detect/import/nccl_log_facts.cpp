@@ -1,0 +1,224 @@
+#include "detect/import/nccl_log_facts.hpp"
+
+#include <algorithm>
+
+namespace toporun::detect {
+namespace {
+
+using nccl_log::GraphEvent;
+using nccl_log::Line;
+
+constexpr std::size_t kMostNodes = 4096;  ///< of one kind that a log may name
+
+/// One thread prints the tree of one communicator; its lines may stand among those of others.
+struct TreePosition {
+    std::optional<std::uint64_t> cpu;
+    std::optional<std::uint64_t> nic;
+    double nic_gbytes_per_s = 0;
+};
+
+LogNode node_of(const nccl_log::GraphNode& node) {
+    return {node.kind, node.id};
+}
+
+class HostReader {
+  public:
+    explicit HostReader(std::string host) { facts_.host = std::move(host); }
+
+    void take(const Line& line) {
+        ++facts_.records;
+        take_event(line.event);
+        for (const char* word : {"RCCL", "ROCr"})
+            facts_.rccl = facts_.rccl || line.record.message.find(word) != std::string::npos;
+        const auto thread = std::pair(line.record.pid, line.record.tid);
+        take_graph(nccl_log::parse_graph(line.record.message), positions_[thread]);
+    }
+
+    LogFacts result() { return std::move(facts_); }
+
+  private:
+    void take_event(const nccl_log::Event& event) {
+        if (const auto* version = std::get_if<nccl_log::Version>(&event)) take_version(*version);
+        if (const auto* init = std::get_if<nccl_log::Init>(&event)) take_init(*init);
+        if (const auto* bootstrap = std::get_if<nccl_log::Bootstrap>(&event))
+            for (const nccl_log::Interface& interface : bootstrap->interfaces) {
+                add_interface(interface);
+                if (!has(facts_.bootstrap, interface.name))
+                    facts_.bootstrap.push_back(interface.name);
+            }
+        if (const auto* network = std::get_if<nccl_log::NetworkDevices>(&event)) {
+            for (const nccl_log::Interface& interface : network->interfaces)
+                add_interface(interface);
+            if (network->devices.size() > facts_.devices.size()) facts_.devices = network->devices;
+        }
+        if (const auto* used = std::get_if<nccl_log::UsingNetwork>(&event))
+            facts_.network = used->name;
+        if (const auto* variable = std::get_if<nccl_log::Variable>(&event))
+            take_variable(*variable);
+    }
+
+    void take_version(const nccl_log::Version& version) {
+        if (!facts_.version.empty()) return;
+        facts_.version = version.version;
+        facts_.rccl = facts_.rccl || version.rccl;
+    }
+
+    void take_init(const nccl_log::Init& init) {
+        if (facts_.ranks.size() >= kMostNodes) return;
+        LogRank& rank = facts_.ranks[init.rank];
+        if (rank.bus_id.empty()) rank.bus_id = init.bus_id;
+        if (!rank.nvml_device) rank.nvml_device = init.nvml_device;
+    }
+
+    void take_variable(const nccl_log::Variable& variable) {
+        for (const char* name :
+             {"NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE", "NCCL_NET_GDR_LEVEL", "NCCL_PXN_DISABLE"}) {
+            const std::string text = variable.name + "=" + variable.value;
+            if (variable.name == name && !has(facts_.path_variables, text))
+                facts_.path_variables.push_back(text);
+        }
+    }
+
+    static bool has(const std::vector<std::string>& list, const std::string& word) {
+        return std::find(list.begin(), list.end(), word) != list.end();
+    }
+
+    void add_interface(const nccl_log::Interface& interface) {
+        auto& list = facts_.interfaces;
+        const bool known = std::find(list.begin(), list.end(), interface) != list.end();
+        if (!known && list.size() < kMostNodes) list.push_back(interface);
+    }
+
+    void take_graph(const GraphEvent& event, TreePosition& position) {
+        if (std::holds_alternative<nccl_log::SystemHeader>(event)) position = {};
+        if (const auto* line = std::get_if<nccl_log::TreeLine>(&event)) take_tree(*line, position);
+        if (const auto* path = std::get_if<nccl_log::PathLine>(&event)) take_path(*path);
+        if (const auto* device = std::get_if<nccl_log::GpuDirectDevice>(&event))
+            if (facts_.device_names.size() < kMostNodes)
+                facts_.device_names.try_emplace(device->number, device->name);
+        if (const auto* distance = std::get_if<nccl_log::GpuDirectDistance>(&event))
+            if (facts_.distances.size() < kMostNodes) facts_.distances.push_back(*distance);
+    }
+
+    /// Devices of other hosts stand in the tree of a multi-node NVLink domain.
+    bool foreign(const nccl_log::GraphNode& node) {
+        if (node.system.value_or(0) == 0) return false;
+        facts_.several_systems = true;
+        return true;
+    }
+
+    void take_tree(const nccl_log::TreeLine& line, TreePosition& position) {
+        const nccl_log::GraphNode& node = line.node;
+        if (node.kind == "NVS") facts_.nvswitch = true;
+        if (line.link.empty()) {
+            position = {};
+            if (foreign(node)) return;
+            position.cpu = node.id;
+            if (facts_.cpus.size() < kMostNodes)
+                facts_.cpus.try_emplace(node.id, LogCpu{node.id, line.detail});
+            return;
+        }
+        if (!position.cpu || facts_.places.size() >= kMostNodes) return;
+        LogPlace place{*position.cpu, std::nullopt, line.gbytes_per_s};
+        if (line.link == "NET") {
+            if (node.kind != "NET") return;
+            place.nic = position.nic;
+        } else if (line.link != "PCI") {
+            return;
+        }
+        // 2.30 puts a DEV above the GPU.
+        const LogNode name{node.kind == "DEV" ? "GPU" : node.kind, node.id};
+        if (node.kind == "NIC") position.nic = node.id;
+        facts_.places.try_emplace(name, place);
+    }
+
+    void take_path(const nccl_log::PathLine& line) {
+        if (foreign(line.from) || facts_.paths.size() >= kMostNodes) return;
+        if (line.from.kind != "GPU" && line.from.kind != "NET") return;
+        facts_.cut = facts_.cut || line.cut;
+        auto& row = facts_.paths[node_of(line.from)];
+        for (const nccl_log::PathEntry& entry : line.to)
+            if (entry.to.system.value_or(0) == 0)
+                row.try_emplace(node_of(entry.to), LogPath{entry.type, entry.gbytes_per_s});
+    }
+
+    LogFacts facts_;
+    std::map<std::pair<std::int64_t, std::int64_t>, TreePosition> positions_;
+};
+
+/// Lines of each host, in the order in which they appear.
+class HostCounts {
+  public:
+    explicit HostCounts(const std::vector<Line>& parsed) {
+        for (const Line& line : parsed) {
+            if (line.record.host.empty()) continue;
+            Host& host = find(line.record.host);
+            ++host.lines;
+            const GraphEvent event = nccl_log::parse_graph(line.record.message);
+            host.tree = host.tree || std::holds_alternative<nccl_log::PathLine>(event);
+        }
+        for (const Host& host : hosts_) most_ = std::max(most_, host.lines);
+    }
+
+    std::size_t count() const {
+        return static_cast<std::size_t>(std::count_if(
+            hosts_.begin(), hosts_.end(), [&](const Host& host) { return real(host); }));
+    }
+
+    std::string first() const {
+        const auto with_tree = std::find_if(hosts_.begin(), hosts_.end(), [&](const Host& host) {
+            return real(host) && host.tree;
+        });
+        if (with_tree != hosts_.end()) return with_tree->name;
+        const auto any = std::find_if(hosts_.begin(), hosts_.end(),
+                                      [&](const Host& host) { return real(host); });
+        return any == hosts_.end() ? std::string() : any->name;
+    }
+
+  private:
+    struct Host {
+        std::string name;
+        std::size_t lines = 0;
+        bool tree = false;
+    };
+
+    bool real(const Host& host) const { return host.lines * 10 >= most_; }
+
+    Host& find(const std::string& name) {
+        const auto [entry, added] = positions_.try_emplace(name, hosts_.size());
+        if (added) hosts_.push_back({name, 0, false});
+        return hosts_[entry->second];
+    }
+
+    std::vector<Host> hosts_;
+    std::map<std::string, std::size_t> positions_;
+    std::size_t most_ = 0;
+};
+
+}  // namespace
+
+LogFacts read_nccl_log(const Lines& lines) {
+    std::vector<Line> parsed;
+    parsed.reserve(lines.lines.size());
+    for (const PastedLine& line : lines.lines) parsed.push_back(nccl_log::parse_line(line.text));
+    const HostCounts hosts(parsed);
+    const std::string host = hosts.first();
+    HostReader reader(host);
+    std::size_t first = parsed.size(), last = 0;
+    for (std::size_t i = 0; i < parsed.size(); ++i) {
+        const Line& line = parsed[i];
+        if (!line.from_nccl()) continue;
+        first = std::min(first, i);
+        last = i;
+        // A version line without a prefix speaks for all.
+        if (line.record.host == host || line.record.host.empty()) reader.take(line);
+    }
+    LogFacts facts = reader.result();
+    facts.hosts = hosts.count();
+    // What the training wrote in between belongs to the log.
+    facts.understood.assign(parsed.size(), false);
+    for (std::size_t i = first; i < parsed.size() && i <= last; ++i) facts.understood[i] = true;
+    return facts;
+}
+
+}  // namespace toporun::detect
