@@ -11,7 +11,6 @@ Importer rocm_smi_importer();
 Importer hwloc_xml_importer();
 Importer nccl_topology_xml_importer();
 Importer nccl_log_importer();
-Importer nccl_log_importer();
 Importer ip_json_importer();
 Importer ip_addr_importer();
 Importer ip_brief_importer();

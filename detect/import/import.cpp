@@ -209,7 +209,6 @@ std::span<const Importer> importers() {
         hwloc_xml_importer(),
         nccl_topology_xml_importer(),
         nccl_log_importer(),
-        nccl_log_importer(),
         ip_json_importer(),
         ip_addr_importer(),
         ip_brief_importer(),
