@@ -340,7 +340,7 @@ TEST_CASE("what the helper sent before it was stopped is kept") {
         send("first");
         for (;;) pause();
     };
-    const detect::HelperResult hanging = detect::run_helper(hangs, 50ms, 64);
+    const detect::HelperResult hanging = detect::run_helper(hangs, 1000ms, 64);
     CHECK_FALSE(hanging.finished);
     CHECK(hanging.bytes == "first");
     const auto dies = [](const detect::HelperOutput& send) {
