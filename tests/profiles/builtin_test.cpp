@@ -100,7 +100,8 @@ TEST_CASE("embedded files are the files of the source tree byte for byte") {
         CHECK(file.text == toporun::tests::read_file(std::string(TOPORUN_TEST_DATA "/../../") +
                                                      std::string(file.name)));
     }
-    CHECK(names == std::set<std::string>{"profiles/hgx-h100.toml", "profiles/pcie-no-p2p.toml",
+    CHECK(names == std::set<std::string>{"profiles/hgx-h100.toml", "profiles/known-bad.toml",
+                                         "profiles/pcie-no-p2p.toml",
                                          "profiles/profiler-versions.toml"});
 }
 

@@ -1,0 +1,90 @@
+#include "profiles/known_bad.hpp"
+
+#include <doctest/doctest.h>
+
+#include "base/error.hpp"
+#include "profiles/profile.hpp"
+
+namespace toporun::profiles {
+namespace {
+
+constexpr const char* kRow = R"(
+row = 7
+symptom = "hang"
+what = "w"
+fix = "f"
+source = "s"
+confidence = "low"
+)";
+
+std::string failure(const std::string& text) {
+    try {
+        read_known_bad(text, "bad.toml");
+    } catch (const Error& error) {
+        return error.where() + ": " + error.what();
+    }
+    return "";
+}
+
+TEST_CASE("the table of known failures reads, and each row says why and from where") {
+    const KnownBad known = builtin_known_bad();
+    CHECK(known.rows.size() > 15);
+    for (const KnownBadRow& row : known.rows) {
+        CAPTURE(row.row);
+        CHECK_FALSE(row.source.empty());
+        CHECK_FALSE(row.fix.empty());
+        // Something narrower than "every machine".
+        CHECK((!row.gpus.empty() || !row.nccl_until.empty() || !row.driver_until.empty()));
+    }
+}
+
+TEST_CASE("the table of known failures is no profile") {
+    for (const Profile& profile : builtin_profiles())
+        CHECK(profile.file.find("known-bad") == std::string::npos);
+}
+
+TEST_CASE("a row is read with its conditions") {
+    const KnownBad known = read_known_bad(
+        std::string("[[rows]]") + kRow +
+            "gpus = [\"L4\"]\ngpu_count_min = 2\ndriver_until = \"575\"\nplatform = [\"vm\"]\n"
+            "peer_access = \"refused\"\ndriver_open = false\n",
+        "bad.toml");
+    REQUIRE(known.rows.size() == 1);
+    CHECK(known.rows[0].row == 7);
+    CHECK(known.rows[0].gpus == std::vector<std::string>{"L4"});
+    CHECK(known.rows[0].gpu_count_min == 2);
+    CHECK(known.rows[0].driver_until == "575");
+    CHECK(known.rows[0].driver_open == false);
+    CHECK(known.rows[0].where == "bad.toml:1:1");
+}
+
+TEST_CASE("faults of the table are refused with their place") {
+    struct Row {
+        std::string name;
+        std::string text;
+        std::string told;
+    };
+    const std::string row = std::string("[[rows]]") + kRow;
+    const std::vector<Row> rows = {
+        {"unknown key", row + "gpu = [\"L4\"]\n", "gpu"},
+        {"wrong type", row + "gpus = \"L4\"\n", "gpus"},
+        {"empty name", row + "gpus = [\"\"]\n", "a name must not be empty"},
+        {"no number", "[[rows]]\nsymptom = \"hang\"\n", "'row' must be a number above 0"},
+        {"twice", row + row, "two rows have the number 7"},
+        {"unknown platform", row + "platform = [\"cloud\"]\n", "'cloud' is no value of 'platform'"},
+        {"no version", row + "driver_since = \"new\"\n", "'new' is not a version"},
+        {"range", row + "nccl_since = \"2.20\"\nnccl_until = \"2.19\"\n", "2.19 is below 2.20"},
+        {"symptom", "[[rows]]\nrow = 1\nsymptom = \"bad\"\n", "'bad' is no value of 'symptom'"},
+        {"syntax", "[[rows]\n", "bad.toml:1"},
+    };
+    for (const Row& one : rows) {
+        CAPTURE(one.name);
+        const std::string told = failure(one.text);
+        CAPTURE(told);
+        CHECK(told.find(one.told) != std::string::npos);
+        CHECK(told.find("bad.toml:") != std::string::npos);
+    }
+}
+
+}  // namespace
+}  // namespace toporun::profiles
