@@ -10,6 +10,7 @@ build_packages=(
 test_packages=(doctest-dev)                # without them the tests do not build
 optional_test_packages=(python3 python3-torch)  # without them some tests skip
 format_packages=(clang-format)
+fuzz_packages=(clang libclang-rt-14-dev)  # of dev/fuzz
 
 apt_lists_are_fresh=
 
