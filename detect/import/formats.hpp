@@ -7,6 +7,10 @@ namespace toporun::detect {
 
 Importer nvidia_topo_importer();
 Importer nvidia_p2p_importer();
+Importer nvidia_list_importer();
+Importer nvidia_smi_importer();
+Importer nvidia_query_importer();
+Importer dcgm_links_importer();
 Importer rocm_smi_importer();
 Importer hwloc_xml_importer();
 Importer nccl_topology_xml_importer();

@@ -207,6 +207,10 @@ std::span<const Importer> importers() {
     static const std::vector<Importer> kImporters = {
         nvidia_topo_importer(),
         nvidia_p2p_importer(),
+        nvidia_list_importer(),
+        nvidia_smi_importer(),
+        nvidia_query_importer(),
+        dcgm_links_importer(),
         rocm_smi_importer(),
         hwloc_xml_importer(),
         nccl_topology_xml_importer(),

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/text.hpp"
 #include "detect/import/import.hpp"
 #include "files.hpp"

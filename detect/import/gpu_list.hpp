@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "detect/import/importer.hpp"
+
+/// Lists of GPUs as text: one entry after the other, not a square table.
+namespace toporun::detect {
+
+/// The GPUs of a listing of nvidia-smi by their number. Later entries of a number add to the first.
+class GpuList {
+  public:
+    GpuList();
+    /// The GPU with this number, made when it is new. Nothing beyond the number that one capture
+    /// may hold.
+    Gpu* at(int index);
+    /// The machine in the order of the text; nothing else is known of it.
+    Machine take();
+
+  private:
+    Machine machine_;
+};
+
+/// "GPU 3: Tesla V100-SXM2-32GB (UUID: GPU-...)" of -L and of nvlink.
+struct GpuHeading {
+    int index = 0;
+    std::string_view name;
+    std::string_view uuid;
+};
+std::optional<GpuHeading> gpu_heading(std::string_view line);
+
+/// Where links are listed for every GPU and none is up, no pair has NVLink.
+void set_no_links(Machine& machine);
+
+/// "40960MiB", "81559 MiB" in bytes.
+std::optional<std::uint64_t> mebibytes(std::string_view text);
+
+}  // namespace toporun::detect
