@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "base/text.hpp"
 #include "launcher/report/machine_text.hpp"
@@ -80,6 +81,14 @@ std::string gpu_summary(const Machine& machine) {
     return join(parts, " + ") + (links.empty() ? "" : " (" + links + ")");
 }
 
+/// "192 CPUs" where no cores are known.
+std::string cpu_count(const detect::Cpu& cpu) {
+    detect::CpuSet known = cpu.allowed;
+    if (known.empty())
+        for (const detect::NumaNode& node : cpu.numa_nodes) known = known | node.cpus;
+    return known.empty() ? "CPUs unknown" : counted(known.indices().size(), "CPU");
+}
+
 std::string core_summary(const Machine& machine) {
     const detect::Cpu& cpu = machine.cpu;
     std::map<int, int> per_package;
@@ -93,7 +102,7 @@ std::string core_summary(const Machine& machine) {
         return package.second != per_package.begin()->second;
     };
     if (per_package.empty())
-        text = cpu.allowed.empty() ? "CPUs unknown" : counted(cpu.allowed.indices().size(), "CPU");
+        text = cpu_count(cpu);
     else if (std::any_of(per_package.begin(), per_package.end(), differs))
         text = counted(cpu.cores.size(), "core");
     else
@@ -108,22 +117,51 @@ std::string core_summary(const Machine& machine) {
     return text;
 }
 
-/// What carries data: RDMA ports that are up, else the fastest interface that is.
-std::string network_summary(const Machine& machine) {
-    std::map<std::pair<std::string, double>, int> groups;
-    const auto word = [](const Nic& nic) -> std::string {
-        if (nic.kind == NicKind::efa) return "EFA";
-        const bool infiniband = nic.kind == NicKind::ipoib || nic.kind == NicKind::infiniband;
-        return infiniband ? "InfiniBand" : "RoCE";
+/// "InfiniBand", "RoCE", "EFA" of an RDMA port.
+std::string_view rdma_word(const Nic& nic) {
+    switch (nic.kind) {
+        case NicKind::efa:
+            return "EFA";
+        case NicKind::ipoib:
+        case NicKind::infiniband:
+            return "InfiniBand";
+        case NicKind::other:
+            return "RDMA port";
+        default:
+            return "RoCE";
+    }
+}
+
+/// Captures of a topology tell no state of any interface.
+bool tells_states(const Machine& machine) {
+    return std::any_of(machine.nics.begin(), machine.nics.end(),
+                       [](const Nic& nic) { return nic.state == "up" || nic.state == "down"; });
+}
+
+/// What stands for the network of a machine without RDMA: a device before what is built on devices,
+/// then the faster one, then the one with the default route.
+bool stands_before(const Nic& a, const Nic& b) {
+    const auto rank = [](const Nic& nic) {
+        const bool built =
+            nic.kind == NicKind::bridge || nic.kind == NicKind::veth || nic.kind == NicKind::tunnel;
+        return std::tuple(!built, nic.speed_gbits.value_or(0), nic.default_route);
     };
-    const Nic* fastest = nullptr;
+    return rank(a) > rank(b);
+}
+
+/// What carries data: RDMA ports that are up, else one interface that is.
+std::string network_summary(const Machine& machine) {
+    std::map<std::pair<std::string_view, double>, int> groups;
+    const Nic* chosen = nullptr;
+    std::size_t usable = 0;
+    const bool told = tells_states(machine);
     for (const Nic& nic : machine.nics) {
-        if (nic.state != "up") continue;
-        if (nic.rdma_device) ++groups[{word(nic), nic.speed_gbits.value_or(0)}];
+        if (told ? nic.state != "up" : nic.kind == NicKind::loopback) continue;
+        ++usable;
+        if (nic.rdma_device) ++groups[{rdma_word(nic), nic.speed_gbits.value_or(0)}];
         const bool wire = nic.kind != NicKind::loopback && nic.kind != NicKind::other;
-        if (wire && !nic.addresses.empty() &&
-            (fastest == nullptr || nic.speed_gbits.value_or(0) > fastest->speed_gbits.value_or(0)))
-            fastest = &nic;
+        if (wire && !nic.addresses.empty() && (chosen == nullptr || stands_before(nic, *chosen)))
+            chosen = &nic;
     }
     std::vector<std::string> parts;
     for (const auto& [group, count] : groups)
@@ -131,9 +169,10 @@ std::string network_summary(const Machine& machine) {
                             ? fmt::format("{} x {:g} Gb/s {}", count, group.second, group.first)
                             : fmt::format("{} x {}", count, group.first));
     if (!parts.empty()) return join(parts, " + ");
-    if (fastest == nullptr) return machine.nics_known ? "no network" : "network unknown";
-    const std::string name = printable(fastest->name);
-    return fastest->speed_gbits ? fmt::format("{} {:g} Gb/s", name, *fastest->speed_gbits) : name;
+    if (chosen == nullptr && usable > 0 && !told) return counted(usable, "NIC");
+    if (chosen == nullptr) return machine.nics_known ? "no network" : "network unknown";
+    const std::string name = printable(chosen->name);
+    return chosen->speed_gbits ? fmt::format("{} {:g} Gb/s", name, *chosen->speed_gbits) : name;
 }
 
 }  // namespace

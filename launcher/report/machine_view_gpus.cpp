@@ -42,12 +42,17 @@ std::string size_cell(const std::optional<std::uint64_t>& bytes) {
 std::string gpu_table(const Machine& machine) {
     const bool any_mig = std::any_of(machine.gpus.begin(), machine.gpus.end(),
                                      [](const Gpu& gpu) { return gpu.mig == true; });
+    const bool any_name = std::any_of(machine.gpus.begin(), machine.gpus.end(),
+                                      [](const Gpu& gpu) { return !gpu.name.empty(); });
+    const auto name = [&](const Gpu& gpu) {
+        return gpu.name.empty() && any_name ? gpu.vendor : gpu.name;
+    };
     Table table({"GPU", "name", "memory", "used", "PCI", "PCIe", "NUMA", "MIG", "near CPUs"});
     for (const Gpu& gpu : machine.gpus)
-        table.row({fmt::format("{}", gpu.index), gpu.name.empty() ? gpu.vendor : gpu.name,
-                   size_cell(gpu.memory_bytes), size_cell(gpu.memory_used_bytes),
-                   gpu.pci ? gpu.pci->text() : "", pcie_cell(gpu), number_cell(gpu.numa_node),
-                   any_mig && gpu.mig ? (*gpu.mig ? "on" : "off") : "", gpu.cpus.text()});
+        table.row({fmt::format("{}", gpu.index), name(gpu), size_cell(gpu.memory_bytes),
+                   size_cell(gpu.memory_used_bytes), gpu.pci ? gpu.pci->text() : "", pcie_cell(gpu),
+                   number_cell(gpu.numa_node), any_mig && gpu.mig ? (*gpu.mig ? "on" : "off") : "",
+                   gpu.cpus.text()});
     return table.text();
 }
 

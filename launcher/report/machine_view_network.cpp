@@ -19,11 +19,13 @@ constexpr std::size_t kMostRowsOfGroup = 2;
 
 /// What a NIC is told together with when there are many: its kind for virtual ones, "down" for
 /// those that carry nothing; "" for those that always have a row.
-std::string group_of(const Nic& nic) {
+std::string group_of(const Machine& machine, std::size_t position) {
+    const Nic& nic = machine.nics[position];
     if (nic.kind == NicKind::vf && nic.addresses.empty()) return "vf";
     if (nic.default_route || nic.rdma_device) return {};
     if (nic.kind == NicKind::loopback) return "loopback";
     if (nic.state == "down") return "down";
+    if (nic.kind == NicKind::other && nearest_gpus(machine, position)) return {};
     for (const NicKind kind : {NicKind::veth, NicKind::tunnel, NicKind::bridge, NicKind::vlan,
                                NicKind::vf, NicKind::other})
         if (nic.kind == kind) return std::string(detect::nic_kind_name(kind));
@@ -37,10 +39,10 @@ struct Groups {
 
 Groups groups_of(const Machine& machine) {
     std::map<std::string, std::size_t> sizes;
-    for (const Nic& nic : machine.nics) ++sizes[group_of(nic)];
+    for (std::size_t i = 0; i < machine.nics.size(); ++i) ++sizes[group_of(machine, i)];
     Groups groups;
     for (std::size_t i = 0; i < machine.nics.size(); ++i) {
-        const std::string group = group_of(machine.nics[i]);
+        const std::string group = group_of(machine, i);
         const bool folds = !group.empty() && machine.nics.size() > 1 &&
                            (group == "loopback" || sizes[group] > kMostRowsOfGroup);
         if (folds)
@@ -117,9 +119,11 @@ std::string address_cell(const Nic& nic, std::size_t room) {
 std::vector<std::string> nic_cells(const Machine& machine, std::size_t position) {
     const Nic& nic = machine.nics[position];
     const bool named_by_device = nic.rdma_device == nic.name;
+    const bool state_known = nic.state == "up" || nic.state == "down";
+    const bool kind_known = nic.kind != NicKind::other || state_known;
     return {nic.name,
-            std::string(detect::nic_kind_name(nic.kind)),
-            nic.state,
+            kind_known ? std::string(detect::nic_kind_name(nic.kind)) : "",
+            state_known ? nic.state : "",
             nic.speed_gbits ? rate_text(*nic.speed_gbits) : "",
             nic.mtu ? fmt::format("{}", *nic.mtu) : "",
             named_by_device && nic.port.value_or(1) == 1 ? "" : rdma_cell(nic),
@@ -161,16 +165,18 @@ std::string folded_line(const std::string& group, const std::vector<std::string>
     return line + "\n";
 }
 
+/// Ports with the same counters in one line.
 std::string error_lines(const Machine& machine) {
-    std::string out;
+    std::map<std::string, std::vector<std::string>> ports;
     for (const Nic& nic : machine.nics) {
         std::vector<std::string> counters;
         for (const detect::PortCounter& counter : nic.errors)
             counters.push_back(fmt::format("{} {}", counter.name, counter.value));
-        if (!counters.empty())
-            out += fmt::format("  errors of {}: {}\n", nic_label(nic),
-                               printable(join(counters, ", ")));
+        if (!counters.empty()) ports[printable(join(counters, ", "))].push_back(nic_label(nic));
     }
+    std::string out;
+    for (const auto& [counters, names] : ports)
+        out += fmt::format("  errors of {}: {}\n", name_list(names), counters);
     return out;
 }
 

@@ -191,7 +191,9 @@ std::string software_section(const Machine& machine) {
     const auto number = [](const std::optional<int>& value) {
         return value ? fmt::format("{}", *value) : std::string();
     };
-    const std::string maker = std::string(trim(machine.vendor + " " + machine.product));
+    const bool named_twice = !machine.vendor.empty() && machine.product.starts_with(machine.vendor);
+    const std::string maker =
+        std::string(trim((named_twice ? "" : machine.vendor + " ") + machine.product));
     const std::string manager =
         software.fabric_manager ? (*software.fabric_manager ? "runs" : "does not run") : "";
     return titled(

@@ -53,6 +53,43 @@ TEST_CASE("a pair that a capture does not tell is a question mark") {
     CHECK(text.find("  ?  not told\n") != std::string::npos);
 }
 
+TEST_CASE("the line of a capture that tells no states or no cores") {
+    detect::Machine machine = hgx_machine();
+    const auto says = [&](const char* words) {
+        return launcher::machine_line(machine).find(words) != std::string::npos;
+    };
+    machine.cpu.cores.clear();
+    machine.cpu.allowed = {};
+    CHECK(says(", 16 CPUs,"));
+    for (detect::Nic& each : machine.nics) each.state = "unknown";
+    CHECK(says("4 x 400 Gb/s InfiniBand"));
+    for (detect::Nic& each : machine.nics) {
+        each.kind = detect::NicKind::other;
+        each.speed_gbits.reset();
+    }
+    CHECK(says("4 x RDMA port"));
+    for (detect::Nic& each : machine.nics) each.rdma_device.reset();
+    CHECK(says("5 NICs"));
+    CHECK(launcher::machine_view(machine).find("  ib0   1500  0     0-1 (PIX)") !=
+          std::string::npos);
+    machine.nics[0].state = "down";
+    CHECK(says("no network"));
+}
+
+TEST_CASE("a device stands for the network before a bridge") {
+    detect::Machine machine;
+    for (const auto kind : {detect::NicKind::bridge, detect::NicKind::ethernet}) {
+        machine.nics.push_back(nic(kind == detect::NicKind::bridge ? "br0" : "eth0", kind, 1));
+        machine.nics.back().addresses = {"10.0.0.1/24"};
+    }
+    machine.nics[0].speed_gbits = 100;
+    CHECK(launcher::machine_line(machine).find("eth0") != std::string::npos);
+    machine.nics.push_back(nic("eth1", detect::NicKind::ethernet, 2));
+    machine.nics[2].addresses = {"10.0.1.1/24"};
+    machine.nics[2].default_route = true;
+    CHECK(launcher::machine_line(machine).find("eth1") != std::string::npos);
+}
+
 TEST_CASE("the line tells how many pairs have NVLinks") {
     detect::Machine machine = hgx_machine();
     machine.nvswitch = false;
