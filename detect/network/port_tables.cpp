@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "base/text.hpp"
 
@@ -39,21 +40,35 @@ std::string gid_type(const std::string& word, bool is_infiniband) {
     return is_infiniband ? "IB" : "RoCE v1";
 }
 
+/// The entries to look at, ascending: those that are there, or all that could be.
+std::vector<int> table_indices(const Files& files, const std::string& directory, bool whole) {
+    std::vector<int> indices;
+    if (whole) {
+        for (const std::string& name : files.list(directory))
+            if (const auto index = to_integer(name); index && *index >= 0 && *index < kMostGids)
+                indices.push_back(static_cast<int>(*index));
+        std::sort(indices.begin(), indices.end());
+    } else {
+        indices.resize(kMostGids);
+        std::iota(indices.begin(), indices.end(), 0);
+    }
+    return indices;
+}
+
 }  // namespace
 
 std::vector<Gid> read_gids(const Files& files, const std::string& port_directory,
                            bool is_infiniband, bool whole) {
     std::vector<Gid> gids;
     int empty = 0;
-    for (int index = 0; index < kMostGids && (whole || empty < kMostEmptyGids); ++index) {
+    for (const int index : table_indices(files, port_directory + "/gids", whole)) {
         const std::string number = std::to_string(index);
         const auto text = files.line(port_directory + "/gids/" + number);
-        if (!text && !whole && !files.exists(port_directory + "/gids/" + number)) break;
         Gid gid;
         gid.index = index;
         gid.address = text ? gid_text(*text) : std::string();
         if (gid.address.empty()) {
-            ++empty;
+            if (++empty == kMostEmptyGids && !whole) break;
             continue;
         }
         empty = 0;

@@ -1,6 +1,7 @@
 #include "detect/network/rdma.hpp"
 
 #include "detect/network/network.hpp"
+#include "detect/network/port_tables.hpp"
 #include "tree.hpp"
 
 namespace toporun::tests {
@@ -67,6 +68,22 @@ TEST_CASE("GID tables are read without their empty entries, each with type and i
                                            {1, "fe80::a00:27ff:fe00:1", "RoCE v2", "eth0"},
                                            {3, "::ffff:10.0.0.1", "RoCE v2", "eth0.7"},
                                            {255, "2001:db8::1", "", ""}});
+}
+
+TEST_CASE("a short search of the GID table ends after eight empty entries") {
+    const Tree tree;
+    const std::string zero = "0000:0000:0000:0000:0000:0000:0000:0000";
+    for (int index = 0; index < 20; ++index) add_gid(tree, "mlx5_0", index, zero, "", "");
+    add_gid(tree, "mlx5_0", 1, "fe80:0000:0000:0000:0000:0000:0000:0001", "RoCE v2", "");
+    add_gid(tree, "mlx5_0", 9, "fe80:0000:0000:0000:0000:0000:0000:0002", "RoCE v2", "");
+    add_gid(tree, "mlx5_0", 18, "fe80:0000:0000:0000:0000:0000:0000:0003", "RoCE v2", "");
+    const auto count = [&](bool whole) {
+        return detect::read_gids(detect::Files(tree.root()), "/sys/class/infiniband/mlx5_0/ports/1",
+                                 false, whole)
+            .size();
+    };
+    CHECK(count(false) == 2);
+    CHECK(count(true) == 3);
 }
 
 TEST_CASE("an InfiniBand GID is of type IB") {

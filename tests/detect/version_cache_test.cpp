@@ -224,9 +224,9 @@ TEST_CASE("the maker of a plugin is known by its name and place") {
         {"/home/gib/libnccl-net.so", ""},
         {"", ""},
     };
-    for (const auto& [file, maker] : rows) {
-        CAPTURE(file);
-        CHECK(detect::nccl_plugin_maker(file) == maker);
+    for (const auto& row : rows) {
+        CAPTURE(row.first);
+        CHECK(detect::nccl_plugin_maker(row.first) == row.second);
     }
     const Tree tree;  // behind a link in a plain directory
     tree.write("/opt/hpcx/lib/libnccl-net.so", "");
