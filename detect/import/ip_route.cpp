@@ -13,6 +13,7 @@ namespace {
 struct PastedRoute {
     std::string_view interface;
     bool is_default = false;
+    bool next_hop = false;  ///< one of several ways of the route above
     bool v6 = false;
     std::int64_t metric = 0;
     bool no_carrier = false;
@@ -50,9 +51,9 @@ std::optional<PastedRoute> read_ip_line(std::string_view text) {
     route.no_carrier = has(parts, "linkdown");
     route.metric = metric_of(after(parts, "metric"));
     route.v6 = after(parts, "via").find(':') != std::string_view::npos;
-    // Several ways out: "default" on a line, then "nexthop via 10.0.0.1 dev eth0 weight 1".
     if (parts[0] == "default" || parts[0] == "nexthop") {
         route.is_default = parts[0] == "default";
+        route.next_hop = !route.is_default;
         return has(parts, "via") || parts[1] == "dev" ? std::optional(route) : std::nullopt;
     }
     if (!address_with_prefix(parts[0])) return std::nullopt;
@@ -91,6 +92,14 @@ std::optional<PastedRoute> read_line(std::string_view text) {
     return route ? route : read_table_line(text);
 }
 
+/// The metric of "default proto bgp metric 20", with "nexthop via 10.0.0.1 dev eth0 weight 1"
+/// below.
+std::optional<std::int64_t> several_ways_metric(std::string_view text) {
+    const std::vector<std::string_view> parts = words(text);
+    if (parts.empty() || parts[0] != "default" || has(parts, "dev")) return std::nullopt;
+    return metric_of(after(parts, "metric"));
+}
+
 bool frame_line(std::string_view text) {
     const std::vector<std::string_view> parts = words(text);
     return parts.empty() || parts[0] == "cache" || text.starts_with("Kernel IP routing table") ||
@@ -115,10 +124,16 @@ Reading read(const Lines& lines) {
     machine.gpus_known = false;
     std::map<std::string, std::size_t, std::less<>> known;
     std::optional<PastedRoute> best;
+    std::optional<std::int64_t> several_ways;  ///< metric of a default route without `dev`
     for (const PastedLine& line : lines.lines) {
-        const auto route = read_line(line.text);
+        auto route = read_line(line.text);
         reading.understood.push_back(route || frame_line(line.text));
+        if (!route || !route->next_hop) several_ways = several_ways_metric(line.text);
         if (!route) continue;
+        if (route->next_hop && several_ways) {
+            route->is_default = true;
+            route->metric = *several_ways;
+        }
         const auto [at, added] =
             known.try_emplace(std::string(route->interface), machine.nics.size());
         if (added) machine.nics.push_back(nic_of_name(route->interface));

@@ -70,7 +70,8 @@ void virtual_machine(std::string_view value, Machine& machine) {
 }
 
 void fact(const Pair& pair, Machine& machine) {
-    const auto& [key, value] = pair;
+    const std::string_view key = pair.first;
+    const std::string_view value = pair.second;
     Cpu& cpu = machine.cpu;
     const auto text = [&](std::string_view name, std::string& into) {
         if (key == name && into.empty()) into = printable(value.substr(0, 256));

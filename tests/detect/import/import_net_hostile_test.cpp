@@ -47,9 +47,10 @@ std::size_t read_with_all(const std::string& text) {
     return nics;
 }
 
-constexpr std::size_t kMegabyte = std::size_t{1} << 20;
+/// Enough for anything that grows with the square of the size to reach the time limit.
+constexpr std::size_t kMuch = std::size_t{1} << 17;
 
-TEST_CASE("a megabyte of one piece is read in its time") {
+TEST_CASE("much of one piece is read in its time") {
     for (const std::string piece : {"[",
                                     "{",
                                     "[{",
@@ -97,10 +98,10 @@ TEST_CASE("a megabyte of one piece is read in its time") {
                                     ":",
                                     "/"}) {
         CAPTURE(piece);
-        read_with_all(repeated(kMegabyte, piece));
-        read_with_all("[{\"ifname\":\"a\"}]\n" + repeated(kMegabyte / 4, piece));
-        read_with_all("1: lo: <UP> mtu 5 state UP\n" + repeated(kMegabyte / 4, piece));
-        read_with_all("hca_id: mlx5_0\n port: 1\n" + repeated(kMegabyte / 4, piece));
+        read_with_all(repeated(kMuch, piece));
+        read_with_all("[{\"ifname\":\"a\"}]\n" + repeated(kMuch / 4, piece));
+        read_with_all("1: lo: <UP> mtu 5 state UP\n" + repeated(kMuch / 4, piece));
+        read_with_all("hca_id: mlx5_0\n port: 1\n" + repeated(kMuch / 4, piece));
     }
 }
 
