@@ -171,6 +171,32 @@ void low_speed(const Patient& patient, Verdict& verdict) {
     }
 }
 
+/// The kernel's own answer against the interfaces that NCCL announces, for peers in their subnet.
+void route_differs(const Patient& patient, Verdict& verdict) {
+    if (!several_nodes(patient)) return;
+    const std::vector<int> used = used_interfaces(patient);
+    for (const detect::Route& route : patient.machine().routes) {
+        const auto peer = parse_ip(route.destination);
+        if (!peer || route.interface.empty() || route.interface == "lo") continue;
+        std::vector<std::string> near;
+        bool taken = false;
+        for (const int position : used) {
+            const Nic& nic = nic_of(patient, position);
+            taken = taken || nic.name == route.interface;
+            for (const std::string& text : nic.addresses)
+                if (const auto own = parse_ip(text); own && same_subnet(*own, *peer))
+                    near.push_back(nic.name);
+        }
+        if (taken || near.empty()) continue;
+        verdict.slow({.what = fmt::format("traffic to {} leaves by {}, NCCL announces {}",
+                                          route.destination, route.interface, and_list(near)),
+                      .evidence = fmt::format("ip route get {}", route.destination),
+                      .effect = "connections may time out, or use the slower interface",
+                      .fix = fmt::format("ip route change for that subnet to dev {}", near.front()),
+                      .where = route.interface});
+    }
+}
+
 std::map<std::string, std::vector<const Nic*>> members_by_bond(const Machine& machine) {
     std::map<std::string, std::vector<const Nic*>> members;
     for (const Nic& bond : machine.nics) {
@@ -234,6 +260,10 @@ constexpr Check kChecks[] = {
     {{"iface-low-speed", kFamily, Severity::slow,
       "the negotiated speed of the interfaces in use: 100 Mb/s and less is a bad cable"},
      low_speed},
+    {{"iface-route-differs", kFamily, Severity::slow,
+      "the kernel's route to the other nodes against the interfaces that NCCL uses in their "
+      "subnet"},
+     route_differs},
     {{"bond-member-down", kFamily, Severity::slow, "the members of a bond: one is down"},
      bond_member_down},
     {{"bond-members-differ", kFamily, Severity::slow,

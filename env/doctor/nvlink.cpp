@@ -136,6 +136,9 @@ void missing(const Patient& patient, Verdict& verdict) {
     if (sxm.size() < 2) return;
     const PairMatrix matrix(patient.machine());
     if (!matrix.known()) return verdict.unknown("the paths between the GPUs");
+    // Paths of a capture without NVLinks are those over PCIe.
+    if (patient.machine().gpu_links.size() != patient.machine().gpus.size())
+        return verdict.unknown("the NVLink states");
     std::set<PathType> paths;
     for (std::size_t i = 0; i < sxm.size(); ++i)
         for (std::size_t j = i + 1; j < sxm.size(); ++j) {

@@ -141,7 +141,9 @@ constexpr Counter kCounters[] = {
     {"roce_adp_retrans_to", 1000, "RoCE retransmissions"},
 };
 
+/// One finding for the ports that have counted the same, as after a fault of the fabric.
 void port_errors(const Patient& patient, Verdict& verdict) {
+    std::map<std::string, std::vector<std::string>> ports_by_counters;
     for (const int port : verbs_ports(patient.machine())) {
         const Nic& nic = port_at(patient, port);
         std::vector<std::string> seen;
@@ -150,17 +152,19 @@ void port_errors(const Patient& patient, Verdict& verdict) {
                 if (counter.name == known.name && counter.value > known.above)
                     seen.push_back(
                         fmt::format("{} {} ({})", counter.name, counter.value, known.meaning));
-        if (seen.empty()) continue;
-        verdict.note({.what = fmt::format("{} has counted errors since boot", port_name(nic)),
-                      .evidence = join(seen, ", "),
+        if (!seen.empty()) ports_by_counters[join(seen, ", ")].push_back(port_name(nic));
+    }
+    for (const auto& [counters, ports] : ports_by_counters)
+        verdict.note({.what = fmt::format("{} {} counted errors since boot", and_list(ports),
+                                          ports.size() == 1 ? "has" : "have"),
+                      .evidence = counters,
                       .effect = "if they still rise: retransmissions, and in the end 'status 12'",
                       .fix = "look again after some minutes of load (ethtool -S, perfquery); a "
                              "counter that rises asks for a new cable or transceiver",
-                      .where = port_name(nic)});
-    }
+                      .where = ports.size() == 1 ? ports.front() : ""});
 }
 
-/// Data nodes /dev/infiniband/uverbs* are what libibverbs opens.
+/// /dev/infiniband/uverbs* are what libibverbs opens.
 void device_files(const Patient& patient, Verdict& verdict) {
     const Machine& machine = patient.machine();
     if (!maybe_several_nodes(patient)) return;

@@ -67,10 +67,35 @@ void too_old(const Patient& patient, Verdict& verdict) {
     }
 }
 
+/// CUDA finds no GPU without it. Under WSL2 the host's driver does the work.
+void module_missing(const Patient& patient, Verdict& verdict) {
+    const auto& software = patient.software();
+    if (!has_nvidia_gpu(patient) || software.driver) return;
+    if (software.kernel.find("icrosoft") != std::string::npos) return;
+    if (!software.modules) return verdict.unknown("the loaded kernel modules");
+    const auto loaded = [&](std::string_view name) {
+        return std::find(software.modules->begin(), software.modules->end(), name) !=
+               software.modules->end();
+    };
+    if (loaded("nvidia")) return;
+    const bool server = !visible_gpus(patient, is_server_gpu).empty();
+    verdict.find(
+        server ? Severity::broken : Severity::note,
+        {.what = "the NVIDIA kernel module is not loaded",
+         .evidence = fmt::format("NVIDIA GPUs on the PCI bus, no nvidia in /proc/modules{}",
+                                 loaded("nouveau") ? ", but nouveau" : ""),
+         .effect = "CUDA finds no GPU",
+         .fix = "modprobe nvidia; install the driver if that fails, and blacklist "
+                "nouveau"});
+}
+
 constexpr Check kChecks[] = {
     {{"nccl-too-old-for-gpu", kFamily, Severity::broken,
       "NCCL's version against the generation of the GPUs: kernels of older ones do not fit"},
      too_old},
+    {{"nvidia-module-missing", kFamily, Severity::broken,
+      "whether the driver's kernel module is loaded where NVIDIA GPUs are on the PCI bus"},
+     module_missing},
 };
 
 }  // namespace

@@ -118,6 +118,14 @@ std::vector<Row> interface_rows() {
          sockets_only},
         {"iface-low-speed", "100 Mb/s", slow,
          [](Patient& p) { p.machine.nics[1].speed_gbits = 0.1; }, sockets_only},
+        {"iface-route-differs", "the other port has the route", slow,
+         [](Patient& p) {
+             several_nodes(p);
+             p.machine.nics.push_back(nic("eno2", NicKind::ethernet, {"10.0.0.2/24"}));
+             set(p, "NCCL_SOCKET_IFNAME", "eno2");
+             p.machine.routes = {{"10.0.0.9", "eno1", "10.0.0.1"}};
+         },
+         sockets_only},
         {"bond-member-down", "a member down", slow,
          [](Patient& p) { p.machine.nics[2].state = "down"; }, bonded},
         {"bond-members-differ", "a member with another MTU", slow,
@@ -428,6 +436,11 @@ std::vector<Row> system_rows() {
              for (detect::Gpu& gpu : p.machine.gpus) gpu.compute_capability = 120;
          },
          healthy_workstation},
+        {"nvidia-module-missing", "nouveau in its place", broken,
+         [](Patient& p) {
+             p.machine.software.driver.reset();
+             p.machine.software.modules = std::vector<std::string>{"nouveau"};
+         }},
         {"efa-plugin-missing", "no plugin", slow,
          [](Patient& p) {
              p.machine.software.nccl_plugins.clear();

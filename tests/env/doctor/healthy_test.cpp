@@ -139,7 +139,8 @@ TEST_CASE("the summary names the facts that were missing") {
 TEST_CASE("a capture that says nothing of GPUs is not called healthy") {
     const auto diagnosis = examine(unknown_machine());
     CHECK(diagnosis.not_made > 20);
-    CHECK(diagnosis.unknown.front() == "the GPUs");
+    CHECK(std::find(diagnosis.unknown.begin(), diagnosis.unknown.end(), "the GPUs") !=
+          diagnosis.unknown.end());
 }
 
 TEST_CASE("sample machines of other tests never break a check") {
