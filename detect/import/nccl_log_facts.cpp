@@ -182,7 +182,7 @@ class HostCounts {
         bool tree = false;
     };
 
-    bool real(const Host& host) const { return host.lines * 10 >= most_; }
+    bool real(const Host& host) const { return host.lines * 50 >= most_; }
 
     Host& find(const std::string& name) {
         const auto [entry, added] = positions_.try_emplace(name, hosts_.size());

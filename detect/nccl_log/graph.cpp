@@ -43,6 +43,7 @@ std::optional<GraphNode> parse_node(std::string_view text) {
 std::optional<double> real_number(Cursor& cursor) {
     double value = 0;
     const std::string_view rest = cursor.rest();
+    if (rest.empty() || rest.front() < '0' || rest.front() > '9') return std::nullopt;  // no "nan"
     const auto [end, error] =
         std::from_chars(rest.data(), rest.data() + rest.size(), value, std::chars_format::fixed);
     if (error != std::errc()) return std::nullopt;
