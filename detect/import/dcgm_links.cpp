@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <optional>
 
@@ -67,7 +65,6 @@ Reading read(const Lines& lines) {
     GpuList gpus;
     Gpu* gpu = nullptr;
     bool switches = false;
-    std::vector<int> without_row;
     for (std::size_t i = 0; i < lines.lines.size(); ++i) {
         const std::string& text = lines.lines[i].text;
         const std::string row = letters(text);
@@ -86,13 +83,6 @@ Reading read(const Lines& lines) {
     reading.machine = gpus.take();
     reading.machine.nvswitch = switches;
     set_no_links(reading.machine);
-    for (const Gpu& each : reading.machine.gpus) {
-        const auto down = std::count_if(each.links.begin(), each.links.end(),
-                                        [](const GpuLink& link) { return link.active == false; });
-        if (down > 0)
-            reading.machine.notes.push_back(fmt::format("GPU {}: {} of {} NVLinks are down",
-                                                        each.index, down, each.links.size()));
-    }
     return reading;
 }
 

@@ -10,7 +10,7 @@
 namespace toporun::detect {
 namespace {
 
-constexpr std::size_t kMostHeaderLines = 64;  ///< of a header wrapped by a narrow terminal
+constexpr std::size_t kMostHeaderLines = 16;  ///< of a header wrapped by a narrow terminal
 constexpr int kLargestCpu = 8191;
 
 bool all_digits(std::string_view text) {

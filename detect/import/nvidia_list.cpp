@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -51,13 +49,6 @@ bool recognise(const Lines& lines) {
                        [](const PastedLine& line) { return gpu_heading(line.text).has_value(); });
 }
 
-std::string link_numbers(const std::vector<GpuLink>& links) {
-    std::vector<std::string> numbers;
-    for (const GpuLink& link : links)
-        if (link.active == false) numbers.push_back(std::to_string(link.link));
-    return join(numbers, ", ");
-}
-
 Reading read(const Lines& lines) {
     Reading reading;
     reading.understood.resize(lines.lines.size());
@@ -82,10 +73,6 @@ Reading read(const Lines& lines) {
     }
     reading.machine = gpus.take();
     set_no_links(reading.machine);
-    for (const Gpu& each : reading.machine.gpus)
-        if (const std::string down = link_numbers(each.links); !down.empty())
-            reading.machine.notes.push_back(
-                fmt::format("GPU {}: inactive NVLinks: {}", each.index, down));
     return reading;
 }
 

@@ -70,19 +70,6 @@ void take_table(const GpuTable& table, bool access, Machine& machine) {
         }
 }
 
-std::string refusals(const Machine& machine) {
-    std::size_t refused = 0, pairs = 0;
-    for (std::size_t a = 0; a < machine.gpus.size(); ++a)
-        for (std::size_t b = 0; b < a; ++b) {
-            ++pairs;
-            if (machine.peer_access[a][b] == PeerAccess::refused ||
-                machine.peer_access[b][a] == PeerAccess::refused)
-                ++refused;
-        }
-    if (refused == 0) return {};
-    return fmt::format("the driver refuses peer access to {} of {} GPU pairs", refused, pairs);
-}
-
 bool recognise(const Lines& lines) {
     std::vector<bool> ignored;
     const auto table = find_gpu_table(lines, 0, is_cell, ignored);
@@ -123,8 +110,6 @@ Reading read(const Lines& lines) {
                                                 table->rows.size(), table->columns.size()));
     }
     mark_legend(lines, reading.understood);
-    if (const std::string note = refusals(reading.machine); !note.empty())
-        reading.machine.notes.push_back(note);
     return reading;
 }
 

@@ -274,12 +274,12 @@ class TopoReader {
             const auto [node, added] = nodes.try_emplace(*gpu.numa_node, gpu.cpus);
             if (!added && node->second != gpu.cpus) unclear.push_back(*gpu.numa_node);
         }
-        for (const auto& [index, cpus] : nodes) {
-            if (std::find(unclear.begin(), unclear.end(), index) != unclear.end()) continue;
+        for (const auto& node : nodes) {
+            if (std::find(unclear.begin(), unclear.end(), node.first) != unclear.end()) continue;
             const bool shared = std::any_of(nodes.begin(), nodes.end(), [&](const auto& other) {
-                return other.first != index && !(other.second & cpus).empty();
+                return other.first != node.first && !(other.second & node.second).empty();
             });
-            if (!shared) machine_.cpu.numa_nodes.push_back({index, cpus, std::nullopt});
+            if (!shared) machine_.cpu.numa_nodes.push_back({node.first, node.second, std::nullopt});
         }
         // Nodes without a GPU are not in the table: seen by CPUs that no listed node has.
         CpuSet all;

@@ -30,7 +30,7 @@ TEST_CASE("the links of each GPU by nvidia-smi nvlink -s") {
     CHECK(machine.gpus[1].links[0].speed_gbytes_per_s == doctest::Approx(25.781));
     CHECK_FALSE(machine.gpus[1].links[1].speed_gbytes_per_s);
     CHECK(machine.gpu_links.empty());
-    CHECK(machine.notes == std::vector<std::string>{"GPU 1: inactive NVLinks: 1, 4"});
+    CHECK(machine.notes.empty());
     CHECK_FALSE(machine.nics_known);
 }
 
@@ -59,7 +59,7 @@ TEST_CASE("the rows of dcgmi nvlink") {
     CHECK(states(machine.gpus[0]) == "UUUUUUUUUUUD");
     CHECK(states(machine.gpus[1]) == "UUUUUUUUUU");
     CHECK(machine.nvswitch);
-    CHECK(machine.notes == std::vector<std::string>{"GPU 0: 1 of 12 NVLinks are down"});
+    CHECK(machine.notes.empty());
 }
 
 TEST_CASE("the narrow and the wide table of nvidia-smi") {

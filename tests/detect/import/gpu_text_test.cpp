@@ -110,8 +110,8 @@ TEST_CASE("tables of peer access") {
         std::string file, first, last, note;
     };
     const std::vector<Row> rows = {
-        {"chipset.txt", "+---", "---+", "refuses peer access to 6 of 6 GPU pairs"},
-        {"read-and-write.txt", "++--", "--++", "refuses peer access to 4 of 6 GPU pairs"},
+        {"chipset.txt", "+---", "---+", ""},
+        {"read-and-write.txt", "++--", "--++", ""},
         {"atomics.txt", "+?++", "++++", ""},
         {"cut.txt", "++++", "++?+", "the table of peer access is cut: 2 rows of 4"},
     };
@@ -159,5 +159,5 @@ TEST_CASE("several outputs of one report are read from one text") {
     CHECK(path_row(machine, 0) == "LOC NVL SYS SYS");
     CHECK(access_row(machine, 0) == "++--");
     CHECK(machine.nics.size() == 2);
-    CHECK(machine.notes.size() == 1);
+    CHECK(machine.notes.empty());
 }
