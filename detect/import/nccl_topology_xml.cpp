@@ -9,6 +9,7 @@
 #include "detect/import/formats.hpp"
 #include "detect/import/interface_text.hpp"
 #include "detect/topology/compute_paths.hpp"
+#include "detect/topology/gpu_models.hpp"
 #include "detect/topology/nccl_xml.hpp"
 #include "detect/topology/tree_links.hpp"
 
@@ -128,6 +129,7 @@ void take_gpus(const TopologyXml& xml, Machine& machine) {
         Gpu gpu;
         gpu.index = place.index;
         gpu.vendor = facts.vendor;
+        gpu.name = gpu_name(facts.ids.vendor, facts.ids.device);
         gpu.pci = place.address;
         gpu.numa_node = known_node(xml.tree.cpus[place.parent.cpu]);
         gpu.cpus = xml.affinities[place.parent.cpu];
@@ -260,8 +262,7 @@ void note_unknown(const TopologyXml& xml, Machine& machine) {
             "the file has PCI devices without <gpu> elements: GPUs by their class; whether NVLinks "
             "join them is not in it, paths are those over PCIe");
     machine.notes.emplace_back(
-        "NCCL topology XML tells no names of GPUs, memory, software, state and addresses of "
-        "interfaces");
+        "NCCL topology XML tells no memory, software, state and addresses of interfaces");
 }
 
 Reading read(const Lines& lines) {
