@@ -106,6 +106,10 @@ class MachineFromLog {
             const auto entry = found.try_emplace(*pci, LogNode{"GPU", 0}, std::nullopt).first;
             if (facts.nvml_device) entry->second.second = facts.nvml_device;
         }
+        for (const std::string& bus_id : facts_.bus_ids)
+            if (const auto text = nccl_log::bus_id_text(bus_id))
+                if (const auto pci = PciAddress::parse(*text))
+                    found.try_emplace(*pci, LogNode{"GPU", 0}, std::nullopt);
         const bool numbered = std::all_of(found.begin(), found.end(), [](const auto& entry) {
             return entry.second.second.has_value();
         });

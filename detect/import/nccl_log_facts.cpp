@@ -53,6 +53,7 @@ class HostReader {
         }
         if (const auto* used = std::get_if<nccl_log::UsingNetwork>(&event))
             facts_.network = used->name;
+        if (const auto* way = std::get_if<nccl_log::Connection>(&event)) take_connection(*way);
         if (const auto* variable = std::get_if<nccl_log::Variable>(&event))
             take_variable(*variable);
     }
@@ -68,6 +69,17 @@ class HostReader {
         LogRank& rank = facts_.ranks[init.rank];
         if (rank.bus_id.empty()) rank.bus_id = init.bus_id;
         if (!rank.nvml_device) rank.nvml_device = init.nvml_device;
+    }
+
+    /// Up to 2.18 a connection names bus ids ("1a000"), later NVML's numbers, which are shorter.
+    void take_connection(const nccl_log::Connection& way) {
+        using nccl_log::Transport;
+        const bool local = way.transport == Transport::p2p || way.transport == Transport::shm ||
+                           way.transport == Transport::p2p_indirect;
+        constexpr std::size_t kShortestBusId = 4;
+        for (const std::string* device : {&way.from_device, &way.to_device})
+            if (local && device->size() >= kShortestBusId && facts_.bus_ids.size() < kMostNodes)
+                facts_.bus_ids.insert(*device);
     }
 
     void take_variable(const nccl_log::Variable& variable) {

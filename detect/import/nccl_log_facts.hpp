@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,6 +53,7 @@ struct LogFacts {
     bool cut = false;              ///< a path line ends early
     bool several_systems = false;  ///< the tree spans hosts (multi-node NVLink): the first is read
     std::map<int, LogRank> ranks;
+    std::set<std::string> bus_ids;  ///< of GPUs in connections within the host, as printed
     std::vector<nccl_log::Interface> interfaces;  ///< in NCCL's order, each once
     std::vector<std::string> bootstrap;           ///< names of those that the bootstrap uses
     std::vector<std::string> devices;             ///< of NET/IB, "mlx5_0:1/IB", position = number

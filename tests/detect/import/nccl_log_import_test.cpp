@@ -97,6 +97,16 @@ TEST_CASE("distances are numbers of their version") {
     }
 }
 
+TEST_CASE("connections within the host name its GPUs in older logs") {
+    const std::string prefix = "node-a:7:9 [0] NCCL INFO Channel 00/0 : ";
+    const detect::Machine machine = import_text(prefix + "0[1a000] -> 1[3b000] via P2P/IPC\n" +
+                                                prefix + "1[3b000] -> 2[88000] via SHM\n" + prefix +
+                                                "2[88000] -> 8[1c000] [send] via NET/IB/0\n" +
+                                                prefix + "0[0] -> 1[1] via P2P/IPC\n");
+    REQUIRE(machine.gpus.size() == 3);
+    CHECK(machine.gpus[2].pci->text() == "0000:88:00.0");
+}
+
 TEST_CASE("a torn host name is no host") {
     const std::string line = "node-a:7:9 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>\n";
     const detect::Machine machine = import_text("sum" + line + repeated(line, 80));
