@@ -97,7 +97,9 @@ void port_slow(const Patient& patient, Verdict& verdict) {
             near.push_back(port);
             ++rates[*nic.speed_gbits];
         }
-    for (const auto& [rate, count] : rates) {
+    for (const auto& [known_rate, ports] : rates) {
+        const double rate = known_rate;  // clang 14 captures no structured binding
+        const int count = ports;
         if (count < 3 || static_cast<std::size_t>(count) * 2 <= near.size()) continue;
         for (const int port : near) {
             const Nic& nic = port_at(patient, port);
