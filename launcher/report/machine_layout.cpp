@@ -37,8 +37,10 @@ class Sets {
     std::vector<std::size_t> parent_;
 };
 
-bool is_drawn(const Nic& nic) {
+bool is_drawn(const Machine& machine, std::size_t position) {
+    const Nic& nic = machine.nics[position];
     if (nic.rdma_device) return true;
+    if (nic.kind == NicKind::other && nearest_gpus(machine, position)) return true;
     const bool device = nic.kind == NicKind::ethernet || nic.kind == NicKind::ipoib ||
                         nic.kind == NicKind::infiniband || nic.kind == NicKind::roce ||
                         nic.kind == NicKind::efa;
@@ -127,7 +129,7 @@ void add_device(Place& place, const Devices& devices, std::size_t device,
 std::vector<Place> layout_of(const Machine& machine) {
     Devices devices{machine.gpus.size(), {}};
     for (std::size_t n = 0; n < machine.nics.size(); ++n)
-        if (is_drawn(machine.nics[n])) devices.nics.push_back(n);
+        if (is_drawn(machine, n)) devices.nics.push_back(n);
     Sets switches = joined_by(machine, devices, PathType::PIX);
     Sets trees = joined_by(machine, devices, PathType::PXB);
     Sets cpus = joined_by(machine, devices, PathType::PHB);

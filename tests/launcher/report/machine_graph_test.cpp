@@ -88,6 +88,18 @@ TEST_CASE("lines of a drawing are at most a hundred columns wide") {
     }
 }
 
+TEST_CASE("adapters of unknown kind are drawn where their paths say") {
+    detect::Machine machine = hgx_machine();
+    for (detect::Nic& each : machine.nics) {
+        each.kind = detect::NicKind::other;
+        each.rdma_device.reset();
+        each.speed_gbits.reset();
+    }
+    const std::string text = launcher::machine_drawing(machine, launcher::Strokes::ascii);
+    CHECK(text.find("| ib3 ") != std::string::npos);
+    CHECK(text.find("eth0") == std::string::npos);  // no path, no kind
+}
+
 TEST_CASE("matrices of another shape than the lists are not drawn") {
     detect::Machine machine = hgx_machine();
     machine.gpu_paths.pop_back();
