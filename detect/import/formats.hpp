@@ -12,6 +12,7 @@ Importer nvidia_smi_importer();
 Importer nvidia_query_importer();
 Importer dcgm_links_importer();
 Importer rocm_smi_importer();
+Importer amd_smi_importer();
 Importer hwloc_xml_importer();
 Importer nccl_topology_xml_importer();
 Importer nccl_log_importer();

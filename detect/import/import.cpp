@@ -13,6 +13,7 @@
 #include "detect/import/merge.hpp"
 #include "detect/import/settle_pairs.hpp"
 #include "detect/machine_toml.hpp"
+#include "detect/topology/machine_paths.hpp"
 
 namespace toporun::detect {
 namespace {
@@ -212,6 +213,7 @@ std::span<const Importer> importers() {
         nvidia_query_importer(),
         dcgm_links_importer(),
         rocm_smi_importer(),
+        amd_smi_importer(),
         hwloc_xml_importer(),
         nccl_topology_xml_importer(),
         nccl_log_importer(),
@@ -246,7 +248,9 @@ Machine import_captures(std::span<const Capture> captures) {
     std::vector<NamedMachine> parts;
     for (const Capture& capture : captures)
         parts.push_back({capture.name, CaptureReader(capture).read()});
-    return merge_machines(std::move(parts));
+    Machine machine = merge_machines(std::move(parts));
+    estimate_path_bandwidth(machine);
+    return machine;
 }
 
 }  // namespace toporun::detect

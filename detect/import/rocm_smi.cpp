@@ -9,7 +9,8 @@
 #include "detect/import/gpu_table.hpp"
 
 /// `rocm-smi --showtopo` and its parts (--showtopoweight, --showtopohops, --showtopotype,
-/// --showtoponuma, --showtopoaccess): one table each under a heading, NUMA nodes as lines.
+/// --showtoponuma, --showtopoaccess): one table each under a heading, NUMA nodes as lines. And
+/// `amd-smi topology`, whose tables have other headings and bus ids in place of numbers.
 namespace toporun::detect {
 namespace {
 
@@ -26,6 +27,11 @@ constexpr std::array kHeadings = {
     Heading{"ccess between two GPUs", Section::access},  // "Access", "Link access"
     Heading{"ccessibility between two GPUs", Section::access},
     Heading{"andwidth between two GPUs", Section::bandwidth},
+    Heading{"ACCESS TABLE:", Section::access},
+    Heading{"WEIGHT TABLE:", Section::weight},
+    Heading{"HOPS TABLE:", Section::hops},
+    Heading{"LINK TYPE TABLE:", Section::type},
+    Heading{" TABLE:", Section::bandwidth},  // bandwidth, coherency, atomics, DMA
 };
 
 /// The driver's weight of one xGMI link (amdkfd: KFD_CRAT_XGMI_WEIGHT); over PCIe it is more.
@@ -35,9 +41,17 @@ bool number(std::string_view word) {
     return to_integer(word).has_value();
 }
 
+/// "50000-50000", least and most in MB/s.
+bool bandwidth(std::string_view word) {
+    const std::size_t dash = word.find('-');
+    return dash != std::string_view::npos && dash > 0 && word.size() <= 24 &&
+           number(word.substr(0, dash)) && number(word.substr(dash + 1));
+}
+
 bool is_cell(std::string_view word) {
-    return (word.size() <= 5 && number(word)) || word == "XGMI" || word == "PCIE" ||
-           word == "True" || word == "False" || word == "N/A" || word == "TRUE" || word == "FALSE";
+    return (word.size() <= 5 && number(word)) || bandwidth(word) || word == "XGMI" ||
+           word == "PCIE" || word == "True" || word == "False" || word == "N/A" || word == "TRUE" ||
+           word == "FALSE" || word == "SELF" || word == "ENABLED" || word == "DISABLED";
 }
 
 /// "GPU[3]  : (Topology) Numa Node: 1" and, older, "GPU 3   : (Topology) Numa Node: 1".
@@ -58,7 +72,7 @@ std::optional<NumaLine> numa_line(std::string_view line) {
     return NumaLine{*gpu, *node};
 }
 
-Section heading(std::string_view line) {
+Section section_heading(std::string_view line) {
     for (const Heading& known : kHeadings)
         if (line.find(known.words) != std::string_view::npos) return known.section;
     return Section::none;
@@ -68,7 +82,7 @@ Section heading(std::string_view line) {
 Section section_of(const Lines& lines, std::size_t header) {
     constexpr std::size_t kLinesAbove = 6;
     for (std::size_t i = header + 1; i-- > 0 && i + kLinesAbove >= header;)
-        if (const Section found = heading(lines.lines[i].text); found != Section::none)
+        if (const Section found = section_heading(lines.lines[i].text); found != Section::none)
             return found;
     return Section::none;
 }
@@ -167,7 +181,8 @@ class RocmReader {
                 if (at < machine_.gpus.size()) machine_.gpus[at].numa_node = numa->node;
                 reading_.understood[i] = true;
             }
-            if (text.starts_with("===") || text.find("(Topology) Numa") != std::string_view::npos ||
+            if (text.starts_with("===") || text.ends_with(" TABLE:") ||
+                text.find("(Topology) Numa") != std::string_view::npos ||
                 text.starts_with("Format:"))
                 reading_.understood[i] = true;
         }
@@ -240,8 +255,10 @@ class RocmReader {
         for (std::size_t a = 0; a < count; ++a)
             for (std::size_t b = 0; b < count; ++b) {
                 const char first = access_[a][b].empty() ? '?' : access_[a][b].front();
-                if (a == b || first == 'T') machine_.peer_access[a][b] = PeerAccess::ok;
-                if (a != b && first == 'F') machine_.peer_access[a][b] = PeerAccess::refused;
+                if (a == b || first == 'T' || first == 'E')
+                    machine_.peer_access[a][b] = PeerAccess::ok;
+                if (a != b && (first == 'F' || first == 'D'))
+                    machine_.peer_access[a][b] = PeerAccess::refused;
             }
     }
 
@@ -269,7 +286,7 @@ bool recognise(const Lines& lines) {
     bool table = false;
     for (const PastedLine& line : lines.lines) {
         if (numa_line(line.text)) return true;
-        table = table || heading(line.text) != Section::none;
+        table = table || section_heading(line.text) != Section::none;
     }
     std::vector<bool> ignored;
     return table && find_gpu_table(lines, 0, is_cell, ignored).has_value();
@@ -279,10 +296,61 @@ Reading read(const Lines& lines) {
     return RocmReader(lines).read();
 }
 
+/// The text of `amd-smi topology` with "GPU0", "GPU1" in place of the bus ids.
+struct NumberedLines {
+    Lines lines;
+    std::vector<PciAddress> gpus;  ///< by number, in the order of the text
+};
+
+NumberedLines number_gpus(const Lines& lines) {
+    NumberedLines out{lines, {}};
+    for (PastedLine& line : out.lines.lines) {
+        const auto word = words(line.text);
+        // Only tables: the bus id is the first word of their rows and of their header.
+        if (word.empty() || !PciAddress::parse(word[0])) continue;
+        std::string numbered;
+        for (const std::string_view part : word) {
+            const auto address = PciAddress::parse(part);
+            auto found = std::find(out.gpus.begin(), out.gpus.end(), address);
+            if (address && found == out.gpus.end() && out.gpus.size() < kMostTableGpus)
+                found = out.gpus.insert(found, *address);
+            numbered += address && found != out.gpus.end()
+                            ? fmt::format("GPU{} ", found - out.gpus.begin())
+                            : std::string(part) + ' ';
+        }
+        line.text = std::move(numbered);
+    }
+    return out;
+}
+
+bool recognise_amd(const Lines& lines) {
+    const bool heading =
+        std::any_of(lines.lines.begin(), lines.lines.end(), [](const PastedLine& line) {
+            return trim(line.text).ends_with(" TABLE:") &&
+                   section_heading(line.text) != Section::none;
+        });
+    if (!heading) return false;
+    std::vector<bool> ignored;
+    return find_gpu_table(number_gpus(lines).lines, 0, is_cell, ignored).has_value();
+}
+
+Reading read_amd(const Lines& lines) {
+    const NumberedLines numbered = number_gpus(lines);
+    Reading reading = RocmReader(numbered.lines).read();
+    for (Gpu& gpu : reading.machine.gpus)
+        if (static_cast<std::size_t>(gpu.index) < numbered.gpus.size())
+            gpu.pci = numbered.gpus[static_cast<std::size_t>(gpu.index)];
+    return reading;
+}
+
 }  // namespace
 
 Importer rocm_smi_importer() {
     return {"rocm-smi --showtopo", recognise, read};
+}
+
+Importer amd_smi_importer() {
+    return {"amd-smi topology", recognise_amd, read_amd};
 }
 
 }  // namespace toporun::detect

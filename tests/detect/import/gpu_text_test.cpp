@@ -135,6 +135,8 @@ TEST_CASE("tables of rocm-smi") {
         {"weights-only.txt", "LOC NVL SYS SYS", "SYS SYS NVL LOC", "? ? ? ?",
          "section of NUMA nodes is missing"},
         {"ring.txt", "LOC NVL ? NVL", "NVL ? NVL LOC", "? ? ? ?", "over several xGMI hops"},
+        {"amd-smi.txt", "LOC NVL SYS SYS", "SYS SYS NVL LOC", "? ? ? ?",
+         "section of NUMA nodes is missing"},
         {"access.txt", "", "", "? ? ? ?", "paths between the GPUs are unknown"},
     };
     for (const Row& row : rows) {
@@ -148,6 +150,10 @@ TEST_CASE("tables of rocm-smi") {
         CHECK((row.note.empty() ? machine.notes.empty() : has_note(machine, row.note)));
     }
     CHECK(access_row(import_data("rocm_smi/access.txt"), 0) == "++--");
+    const detect::Machine amd = import_data("rocm_smi/amd-smi.txt");
+    CHECK(access_row(amd, 3) == "--++");
+    CHECK(amd.gpus[2].pci->text() == "0000:46:00.0");
+    CHECK(amd.notes.size() == 1);
 }
 
 TEST_CASE("several outputs of one report are read from one text") {
