@@ -87,7 +87,7 @@ std::string title_of(const Machine& machine, const std::optional<int>& numa_node
     std::string title = fmt::format("NUMA node {}", *numa_node);
     for (const detect::NumaNode& node : machine.cpu.numa_nodes) {
         if (node.os_index != *numa_node) continue;
-        if (!node.cpus.empty()) title += ", CPUs " + node.cpus.text();
+        if (!node.cpus.empty()) title += ", CPUs " + cpu_list(node.cpus);
         if (node.memory_bytes) title += ", " + bytes_text(*node.memory_bytes);
     }
     return title;

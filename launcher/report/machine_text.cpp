@@ -35,6 +35,23 @@ std::string nic_label(const detect::Nic& nic) {
     return nic.port.value_or(1) > 1 ? fmt::format("{}:{}", device, *nic.port) : device;
 }
 
+std::string cpu_list(const detect::CpuSet& cpus) {
+    constexpr std::size_t kFewest = 4;  // fewer are shorter when listed
+    const std::vector<int>& all = cpus.indices();
+    std::vector<std::string> parts;
+    for (std::size_t i = 0; i < all.size();) {
+        std::size_t end = i + 1;
+        const int step = end < all.size() ? all[end] - all[i] : 1;
+        while (end < all.size() && all[end] - all[end - 1] == step) ++end;
+        if (step > 1 && end - i < kFewest) end = i + 1;
+        parts.push_back(fmt::format("{}", all[i]));
+        if (end > i + 1) parts.back() += fmt::format("-{}", all[end - 1]);
+        if (end > i + 1 && step > 1) parts.back() += fmt::format(":{}", step);
+        i = end;
+    }
+    return join(parts, ",");
+}
+
 std::string index_list(const std::vector<int>& indices) {
     return detect::CpuSet(indices).text();
 }

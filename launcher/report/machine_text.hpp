@@ -29,6 +29,9 @@ std::string nic_label(const detect::Nic& nic);
 /// "0-3,6"
 std::string index_list(const std::vector<int>& indices);
 
+/// CPUs in list form; steps as taskset takes them where neighbours lie on other nodes: "0-62:2".
+std::string cpu_list(const detect::CpuSet& cpus);
+
 /// "mlx5_0-3 rdmap4-7s0 eno1": neighbours whose names count upwards as ranges, in the order given.
 std::string name_list(const std::vector<std::string>& names);
 

@@ -52,7 +52,7 @@ std::string gpu_table(const Machine& machine) {
         table.row({fmt::format("{}", gpu.index), name(gpu), size_cell(gpu.memory_bytes),
                    size_cell(gpu.memory_used_bytes), gpu.pci ? gpu.pci->text() : "", pcie_cell(gpu),
                    number_cell(gpu.numa_node), any_mig && gpu.mig ? (*gpu.mig ? "on" : "off") : "",
-                   gpu.cpus.text()});
+                   cpu_list(gpu.cpus)});
     return table.text();
 }
 

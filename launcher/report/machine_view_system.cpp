@@ -81,7 +81,7 @@ std::vector<std::string> node_cells(const Machine& machine, std::size_t position
         return value > 0 ? fmt::format("{}", value) : std::string();
     };
     return {fmt::format("{}", node.os_index),
-            node.cpus.text(),
+            cpu_list(node.cpus),
             count(cores),
             count(caches.size()),
             node.memory_bytes ? bytes_text(*node.memory_bytes) : "",
@@ -161,7 +161,7 @@ std::string processor_section(const Machine& machine) {
     if (!cpu.allowed.empty())
         allowed = cpu.allowed == all
                       ? "  this process may use all of them\n"
-                      : fmt::format("  this process may use CPUs {}{}\n", cpu.allowed.text(),
+                      : fmt::format("  this process may use CPUs {}{}\n", cpu_list(cpu.allowed),
                                     all.empty() ? ""
                                                 : fmt::format(" ({} of {})", cpu.allowed.count(),
                                                               all.count()));

@@ -28,6 +28,26 @@ TEST_CASE("names that count upwards are told as ranges") {
     for (const Row& row : rows) CHECK(launcher::name_list(row.names) == row.text);
 }
 
+TEST_CASE("CPUs that alternate between nodes are told with a step") {
+    struct Row {
+        const char* list;
+        const char* text;
+    };
+    const Row rows[] = {{"", ""},
+                        {"3", "3"},
+                        {"0-7,64-71", "0-7,64-71"},
+                        {"0,2,4,6,8", "0-8:2"},
+                        {"1,3,5,7,40,42,44,46", "1-7:2,40-46:2"},
+                        {"0,2,4", "0,2,4"},
+                        {"0,4,8,12,13,14", "0-12:4,13-14"},
+                        {"0,56", "0,56"},
+                        {"0-1,3-4,6-7", "0-1,3-4,6-7"}};
+    for (const Row& row : rows) {
+        CAPTURE(row.list);
+        CHECK(launcher::cpu_list(CpuSet::parse(row.list)) == row.text);
+    }
+}
+
 TEST_CASE("what an NVLink carries is its maker's figure") {
     struct Row {
         const char* name;
