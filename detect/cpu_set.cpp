@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -21,7 +22,7 @@ CpuSet::CpuSet(std::vector<int> pu_os_indices) : indices_(std::move(pu_os_indice
 }
 
 CpuSet CpuSet::parse(std::string_view list) {
-    std::vector<int> indices;
+    std::vector<std::pair<int, int>> ranges;
     if (trim(list).empty()) return {};
     for (const std::string& part : split(list, ',')) {
         const std::string_view range = trim(part);
@@ -32,8 +33,15 @@ CpuSet CpuSet::parse(std::string_view list) {
         if (!first || !last || *first < 0 || *last < *first || *last > kLargestIndex)
             throw Error(fmt::format("'{}' is not a list of CPUs", printable(list)), {},
                         "write it like 0-7,64-71");
-        for (long long i = *first; i <= *last; ++i) indices.push_back(static_cast<int>(i));
+        ranges.emplace_back(static_cast<int>(*first), static_cast<int>(*last));
     }
+    // Ranges that overlap are expanded once only: a hostile list must not need more room than the
+    // largest set.
+    std::sort(ranges.begin(), ranges.end());
+    std::vector<int> indices;
+    for (const auto& [first, last] : ranges)
+        for (int i = indices.empty() ? first : std::max(first, indices.back() + 1); i <= last; ++i)
+            indices.push_back(i);
     return CpuSet(std::move(indices));
 }
 
