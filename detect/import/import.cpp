@@ -141,6 +141,7 @@ class CaptureReader {
         if (error_)
             machine.notes.push_back(fmt::format("{} ({})", error_->what(), error_->where()));
         add_notes(machine);
+        estimate_path_bandwidth(machine);
         return machine;
     }
 
@@ -248,8 +249,9 @@ Machine import_captures(std::span<const Capture> captures) {
     std::vector<NamedMachine> parts;
     for (const Capture& capture : captures)
         parts.push_back({capture.name, CaptureReader(capture).read()});
+    const bool several = parts.size() > 1;
     Machine machine = merge_machines(std::move(parts));
-    estimate_path_bandwidth(machine);
+    if (several) estimate_path_bandwidth(machine);  // one text may name GPUs that another links
     return machine;
 }
 
