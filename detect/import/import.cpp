@@ -212,6 +212,7 @@ std::span<const Importer> importers() {
         nvidia_list_importer(),
         nvidia_smi_importer(),
         nvidia_query_importer(),
+        nvidia_csv_importer(),
         dcgm_links_importer(),
         rocm_smi_importer(),
         amd_smi_importer(),

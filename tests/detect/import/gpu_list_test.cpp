@@ -125,6 +125,24 @@ TEST_CASE("selected keys of nvidia-smi -q") {
           std::vector<std::string>{"1 of 2 GPUs are listed, their numbers are a guess"});
 }
 
+TEST_CASE("a list of nvidia-smi with columns of the user's choice") {
+    const detect::Machine machine = import_text(
+        "index, name, pci.bus_id, driver_version, memory.total [MiB], mig.mode.current, "
+        "temperature.gpu, pcie.link.width.current\n"
+        "0, NVIDIA L4, 00000000:18:00.0, 550.54.15, 23034 MiB, [N/A], 34, 16\n"
+        "2, NVIDIA L4, 00000000:3B:00.0, 550.54.15, 23034 MiB, Disabled, 35, 8\n");
+    REQUIRE(machine.gpus.size() == 2);
+    CHECK(machine.software.driver == "550.54.15");
+    CHECK(machine.gpus[1].index == 2);
+    CHECK(machine.gpus[1].name == "NVIDIA L4");
+    CHECK(machine.gpus[1].pci->text() == "0000:3b:00.0");
+    CHECK(machine.gpus[1].memory_bytes == 23034ull << 20);
+    CHECK(machine.gpus[1].mig == false);
+    CHECK_FALSE(machine.gpus[0].mig);
+    CHECK(machine.gpus[1].pcie_width_now == 8);
+    CHECK(machine.notes.empty());
+}
+
 TEST_CASE("outputs of several tools are one machine") {
     const auto capture = [](const std::string& name) {
         return detect::Capture{
