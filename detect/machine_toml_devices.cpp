@@ -38,8 +38,7 @@ void read_gpu_health(TomlTable& table, Gpu& gpu) {
     gpu.row_remap_failed = table.boolean("row_remap_failed");
     gpu.row_remap_pending = table.boolean("row_remap_pending");
     gpu.throttle_reasons = texts(table, "throttle_reasons");
-    gpu.fabric_state = word(table, "fabric_state", "a state of the NVSwitch fabric",
-                            {"not supported", "not started", "in progress", "completed"});
+    gpu.fabric_state = text(table, "fabric_state");  // the driver's word, whatever it may be
     gpu.fabric_status = text(table, "fabric_status");
 }
 
@@ -81,7 +80,7 @@ std::vector<Gid> read_gids(TomlTable& table) {
         Gid gid;
         gid.index = index(row, "index").value_or(static_cast<int>(gids.size()));
         gid.address = text(row, "address");
-        gid.type = word(row, "type", "a type of GID", {"IB", "RoCE v1", "RoCE v2"});
+        gid.type = text(row, "type");  // the kernel's word, whatever it may be
         gid.interface = text(row, "interface");
         gids.push_back(std::move(gid));
     }
