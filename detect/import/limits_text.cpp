@@ -114,9 +114,10 @@ std::optional<SharedMemory> read_df(std::string_view text, std::uint64_t unit) {
 /// "shm on /dev/shm type tmpfs (rw,nosuid,size=65536k)" and the form of /proc/mounts.
 std::optional<SharedMemory> read_mount(std::string_view text) {
     const std::vector<std::string_view> parts = words(text);
-    if (std::find(parts.begin(), parts.end(), "/dev/shm") == parts.end() ||
-        std::find(parts.begin(), parts.end(), "tmpfs") == parts.end())
-        return std::nullopt;
+    const bool mount = parts.size() > 5 && parts[1] == "on" && parts[2] == "/dev/shm" &&
+                       parts[3] == "type" && parts[4] == "tmpfs";
+    const bool proc = parts.size() > 3 && parts[1] == "/dev/shm" && parts[2] == "tmpfs";
+    if (!mount && !proc) return std::nullopt;
     const std::size_t at = text.find("size=");
     if (at == std::string_view::npos) return std::nullopt;
     const std::string_view word = text.substr(at + 5);

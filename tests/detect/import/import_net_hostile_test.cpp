@@ -1,11 +1,13 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "detect/import/formats.hpp"
 #include "detect/import/json_entries.hpp"
+#include "files.hpp"
 
 // Input that nobody would print: neither a crash nor more than it is worth. A hang is the time
 // limit of the test.
@@ -102,6 +104,27 @@ TEST_CASE("much of one piece is read in its time") {
         read_with_all("[{\"ifname\":\"a\"}]\n" + repeated(kMuch / 4, piece));
         read_with_all("1: lo: <UP> mtu 5 state UP\n" + repeated(kMuch / 4, piece));
         read_with_all("hca_id: mlx5_0\n port: 1\n" + repeated(kMuch / 4, piece));
+    }
+}
+
+TEST_CASE("public captures of other tools and logs are not taken for these") {
+    const std::filesystem::path shared(TOPORUN_SHARED);
+    if (!std::filesystem::exists(shared / "data")) {
+        MESSAGE("skipped: there is no " << (shared / "data").string());
+        return;
+    }
+    for (const std::string folder : {"data/topo-m", "data/nccl-logs", "data/nccl-topo-xml",
+                                     "data/hwloc-xml", "data/slurm", "logs"}) {
+        for (const auto& entry : std::filesystem::recursive_directory_iterator(shared / folder)) {
+            if (!entry.is_regular_file()) continue;
+            const std::string text = tests::read_file(entry.path());
+            const Lines lines = read_lines(text, "capture");
+            CAPTURE(entry.path().string());
+            for (const Factory factory : kImporters) {
+                CAPTURE(factory().format);
+                CHECK_FALSE(factory().recognise(lines));
+            }
+        }
     }
 }
 
