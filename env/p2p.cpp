@@ -32,7 +32,8 @@ struct Links {
     std::string text() const {
         std::vector<std::string> parts;
         for (const auto& [path, count] : paths)
-            parts.push_back(fmt::format("{} {}", count, detect::path_name(path)));
+            parts.push_back(fmt::format(
+                "{} {}", count, path == PathType::DIS ? "unknown" : detect::path_name(path)));
         return fmt::format("{} GPU pair{}: {}", pairs, pairs == 1 ? "" : "s", join(parts, ", "));
     }
 };
@@ -226,6 +227,7 @@ P2pDecision decide_p2p(const Inputs& inputs) {
     defaults.level = level.level;
     if (matrix.known())
         each_pair(gpus, [&](int a, int b) {
+            if (matrix.path(a, b) == PathType::DIS) return;  // a cut capture does not tell
             const std::string transport = pair_transport(inputs, matrix, a, b, defaults);
             decision.pairs.push_back({a, b, matrix.path(a, b), transport, transport});
         });

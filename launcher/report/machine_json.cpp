@@ -203,13 +203,26 @@ Json route_object(const detect::Route& route) {
             {"source", or_null(route.source)}};
 }
 
+/// `rows`, or where GPUs are known and nothing is known of their pairs a matrix that says so.
+template <class Cell>
+std::vector<std::vector<Cell>> pair_matrix(const std::vector<std::vector<Cell>>& rows,
+                                           std::size_t gpus, Cell self, Cell unknown) {
+    if (!rows.empty()) return rows;
+    std::vector<std::vector<Cell>> filled(gpus, std::vector<Cell>(gpus, unknown));
+    for (std::size_t i = 0; i < gpus; ++i) filled[i][i] = self;
+    return filled;
+}
+
 /// The matrices over pairs of GPUs, and of GPUs and interfaces.
 void add_matrices(Json& object, const detect::Machine& machine) {
     const bool no_gpus = machine.gpus_known && machine.gpus.empty();
     const bool no_pairs = no_gpus || (machine.nics_known && machine.nics.empty());
     const auto bandwidth = [](const std::optional<double>& value) { return or_null(value); };
-    object["gpu_paths"] = matrix(machine.gpu_paths, no_gpus, path_cell);
-    object["gpu_links"] = matrix(machine.gpu_links, no_gpus, links_cell);
+    const std::size_t gpus = machine.gpus.size();
+    object["gpu_paths"] =
+        matrix(pair_matrix(machine.gpu_paths, gpus, detect::PathType::LOC, detect::PathType::DIS),
+               no_gpus, path_cell);
+    object["gpu_links"] = matrix(pair_matrix(machine.gpu_links, gpus, 0, -1), no_gpus, links_cell);
     object["gpu_path_gbytes_per_s"] = matrix(machine.gpu_path_gbytes_per_s, no_gpus, bandwidth);
     object["peer_access"] = matrix(machine.peer_access, no_gpus, access_cell);
     object["gpu_acs_redirect"] = matrix(machine.gpu_acs_redirect, no_gpus, acs_cell);
