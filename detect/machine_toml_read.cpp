@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "detect/machine_text.hpp"
 #include "detect/machine_toml.hpp"
 #include "detect/machine_toml_read.hpp"
 
@@ -96,6 +97,7 @@ Machine machine_from_toml(std::string_view content, std::string_view file) {
     read_software(top, machine.software);
     read_matrices(top, machine);
     top.finish();
+    make_printable(machine);
     return machine;
 }
 

@@ -242,6 +242,8 @@ Reading read_hwloc_xml(const Lines& lines) {
         machine.notes.push_back(
             "hwloc XML: the file holds no devices (lstopo --whole-io has them)");
     }
+    // A filter of lstopo may leave out network devices; no host is without any.
+    if (machine.nics.empty()) machine.nics_known = false;
     read_hwloc_host(document, machine);
     const bool links = HwlocLinks(document, devices).fill(machine);
     fill_paths(machine, hwloc_places(document, machine.cpu, devices));

@@ -11,7 +11,7 @@
 #include "detect/import/formats.hpp"
 #include "detect/import/importer.hpp"
 #include "detect/import/merge.hpp"
-#include "detect/import/settle_pairs.hpp"
+#include "detect/import/settle_machine.hpp"
 #include "detect/machine_toml.hpp"
 #include "detect/topology/machine_paths.hpp"
 
@@ -151,7 +151,7 @@ class CaptureReader {
         if (!importer.recognise(lines)) return;
         try {
             Reading reading = importer.read(lines);
-            settle_pairs(reading.machine);
+            settle_machine(reading.machine);
             mark(lines, reading.understood);
             used_first_ = used_first_ || &lines != &all_;
             parts_.push_back({std::string(importer.format), std::move(reading.machine)});

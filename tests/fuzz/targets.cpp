@@ -10,7 +10,7 @@
 #include "detect/import/import.hpp"
 #include "detect/import/importer.hpp"
 #include "detect/import/lines.hpp"
-#include "detect/import/settle_pairs.hpp"
+#include "detect/import/settle_machine.hpp"
 #include "detect/import/tar.hpp"
 #include "detect/machine_toml.hpp"
 #include "detect/nccl_log/line.hpp"
@@ -80,7 +80,7 @@ void run_importer(const Importer& importer, std::string_view text) {
     const Lines lines = read_lines(text, "input");
     if (!importer.recognise(lines)) return;
     Reading reading = importer.read(lines);
-    settle_pairs(reading.machine);
+    settle_machine(reading.machine);
     require(reading.understood.empty() || reading.understood.size() == lines.lines.size(),
             "understood is not one a line");
     check_machine(reading.machine);

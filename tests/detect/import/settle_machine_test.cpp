@@ -1,6 +1,8 @@
-#include "detect/import/settle_pairs.hpp"
+#include "detect/import/settle_machine.hpp"
 
 #include <doctest/doctest.h>
+
+#include "detect/import/settle_pairs.hpp"
 
 using namespace toporun::detect;
 
@@ -39,4 +41,25 @@ TEST_CASE("a symmetric machine and an empty one stay as they are") {
     machine.gpu_links = {{0, 1}, {}};  // never so from an importer
     settle_pairs(machine);
     CHECK(machine.notes.empty());
+}
+
+TEST_CASE("text is safe to print and a bus id belongs to one GPU") {
+    Machine machine;
+    machine.gpus.resize(2);
+    machine.gpus[0].name = "A\x1b[31m";
+    machine.gpus[0].pci = machine.gpus[1].pci = PciAddress{0, 0x18, 0, 0};
+    machine.gpus[0].uuid = machine.gpus[1].uuid = "GPU-1";
+    machine.gpus[1].index = 1;
+    machine.nics.resize(1);
+    machine.nics[0].addresses = {"10.0.0.1/24\xff"};
+    machine.notes = {"\a"};
+    settle_machine(machine);
+    CHECK(machine.gpus[0].name == "A\\x1b[31m");
+    CHECK(machine.nics[0].addresses[0] == "10.0.0.1/24\\xff");
+    CHECK(machine.gpus[0].pci);
+    CHECK_FALSE(machine.gpus[1].pci);
+    CHECK_FALSE(machine.gpus[1].uuid);
+    REQUIRE(machine.notes.size() == 3);
+    CHECK(machine.notes[0] == "\\x07");
+    CHECK(machine.notes[1] == "GPU 1: its bus id is that of another GPU, it is not taken");
 }

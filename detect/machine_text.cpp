@@ -1,0 +1,58 @@
+#include "detect/machine_text.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/text.hpp"
+
+namespace toporun::detect {
+namespace {
+
+void make_printable(std::string& text) {
+    text = printable(text);
+}
+void make_printable(std::optional<std::string>& text) {
+    if (text) make_printable(*text);
+}
+void make_printable(std::vector<std::string>& texts) {
+    for (std::string& text : texts) make_printable(text);
+}
+void make_printable(std::optional<std::vector<std::string>>& texts) {
+    if (texts) make_printable(*texts);
+}
+
+template <class... Texts>
+void make_all_printable(Texts&... texts) {
+    (make_printable(texts), ...);
+}
+
+}  // namespace
+
+void make_printable(Machine& machine) {
+    make_all_printable(machine.hostname, machine.vendor, machine.product, machine.notes,
+                       machine.cpu.vendor, machine.cpu.model, machine.cpu.architecture);
+    for (Gpu& gpu : machine.gpus) {
+        make_all_printable(gpu.name, gpu.vendor, gpu.uuid, gpu.architecture, gpu.throttle_reasons,
+                           gpu.fabric_state, gpu.fabric_status);
+        for (GpuLink& link : gpu.links) make_printable(link.peer_kind);
+    }
+    for (Nic& nic : machine.nics) {
+        make_all_printable(nic.name, nic.state, nic.addresses, nic.rdma_device, nic.master,
+                           nic.parent, nic.driver, nic.guid, nic.port_state);
+        for (Gid& gid : nic.gids) make_all_printable(gid.address, gid.type, gid.interface);
+        for (PortCounter& counter : nic.errors) make_printable(counter.name);
+    }
+    for (Route& route : machine.routes)
+        make_all_printable(route.destination, route.interface, route.source);
+    Software& software = machine.software;
+    make_all_printable(software.driver, software.nccl_version, software.nccl_library,
+                       software.kernel, software.nccl_plugins, software.iommu_mode,
+                       software.modules, software.peer_memory_clients, software.container_kind,
+                       software.hypervisor, software.scheduler, software.conf_files,
+                       software.topology_files);
+    for (NcclPlugin& plugin : software.nccl_plugin_files)
+        make_all_printable(plugin.name, plugin.file, plugin.maker);
+}
+
+}  // namespace toporun::detect
