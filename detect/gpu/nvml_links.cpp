@@ -33,7 +33,7 @@ bool ask_fields(const Functions& f, Device device, std::span<FieldValue> fields)
 }
 
 /// The value of a field as a number from 0 to 2^30, whatever its type.
-std::int32_t value_of(const FieldValue& asked) {
+std::int32_t number_of_field(const FieldValue& asked) {
     if (asked.result != kSuccess) return kUnknownNumber;
     long long value = -1;
     switch (asked.type) {
@@ -69,7 +69,7 @@ LinkNumbers ask_each_link(const Functions& f, Device device, unsigned number) {
     for (unsigned link = 0; link < kMostLinks; ++link) fields[link] = field(number, link);
     LinkNumbers numbers = kUnknownLinks;
     if (ask_fields(f, device, fields))
-        std::transform(fields.begin(), fields.end(), numbers.begin(), value_of);
+        std::transform(fields.begin(), fields.end(), numbers.begin(), number_of_field);
     return numbers;
 }
 
@@ -96,7 +96,8 @@ void drop_missing(const Functions& f, Device device, NvmlGpu& gpu) {
                       [](std::int32_t active) { return active != kUnknownNumber; }));
     if (gpu.link_count == 0) return;
     std::array asked{field(nvml::kNvlinkCount)};
-    const std::int32_t present = ask_fields(f, device, asked) ? value_of(asked[0]) : kUnknownNumber;
+    const std::int32_t present =
+        ask_fields(f, device, asked) ? number_of_field(asked[0]) : kUnknownNumber;
     if (present == kUnknownNumber) return;
     for (std::size_t link = kMostLinks; link-- > 0 && gpu.link_count > present;)
         if (gpu.link_active[link] == 0) {
@@ -124,7 +125,8 @@ void ask_peer(const Functions& f, Device device, unsigned link, NvmlGpu& gpu) {
 void ask_speeds(const Functions& f, Device device, NvmlGpu& gpu) {
     gpu.link_mbytes_per_s = ask_each_link(f, device, nvml::kNvlinkSpeed);
     std::array asked{field(nvml::kNvlinkCommonSpeed)};
-    const std::int32_t common = ask_fields(f, device, asked) ? value_of(asked[0]) : kUnknownNumber;
+    const std::int32_t common =
+        ask_fields(f, device, asked) ? number_of_field(asked[0]) : kUnknownNumber;
     for (std::size_t link = 0; link < kMostLinks; ++link)
         if (gpu.link_active[link] == 1 && gpu.link_mbytes_per_s[link] == kUnknownNumber)
             gpu.link_mbytes_per_s[link] = common;
@@ -143,14 +145,14 @@ void ask_versions(const Functions& f, Device device, NvmlGpu& gpu) {
 void ask_c2c(const Functions& f, Device device, NvmlGpu& gpu) {
     std::array counted{field(nvml::kC2cCount)};
     const std::int32_t count =
-        ask_fields(f, device, counted) ? value_of(counted[0]) : kUnknownNumber;
+        ask_fields(f, device, counted) ? number_of_field(counted[0]) : kUnknownNumber;
     if (count < 0 || count > 1024) return;
     gpu.c2c_links = 0;
     long long speed = 0;
     for (unsigned link = 0; link < static_cast<unsigned>(count); ++link) {
         std::array asked{field(nvml::kC2cStatus, link), field(nvml::kC2cMaxSpeed, link)};
-        if (!ask_fields(f, device, asked) || value_of(asked[0]) != 1) continue;
-        const std::int32_t told = value_of(asked[1]);
+        if (!ask_fields(f, device, asked) || number_of_field(asked[0]) != 1) continue;
+        const std::int32_t told = number_of_field(asked[1]);
         if (told == kUnknownNumber) continue;
         ++gpu.c2c_links;
         speed += told;
