@@ -24,7 +24,7 @@ std::optional<PathType> parse_path_name(std::string_view name);  ///< exact uppe
 struct GpuLink {
     int link = 0;                              ///< the driver's number
     std::optional<bool> active;                ///< empty = it exists, its state is unknown
-    std::optional<int> version;                ///< NVLink generation, 1 to 5
+    std::optional<int> version;                ///< NVLink generation, 1 to 6
     std::optional<PciAddress> peer;            ///< empty = hidden, as in VMs
     std::string peer_kind;                     ///< "gpu", "switch", "cpu", "" unknown
     std::optional<double> speed_gbytes_per_s;  ///< one direction, as the driver states it
@@ -38,7 +38,10 @@ struct Gpu {
     std::optional<PciAddress> pci;
     std::optional<std::string> uuid;  ///< "GPU-..."
     std::optional<int> numa_node;     ///< OS index
-    CpuSet cpus;                      ///< PUs near the GPU; empty = unknown
+    /// OS index of the NUMA node that its own memory is, where the CPU reaches it coherently
+    /// (Grace).
+    std::optional<int> memory_numa_node;
+    CpuSet cpus;  ///< PUs near the GPU; empty = unknown
     std::optional<std::uint64_t> memory_bytes;
     std::optional<int> pcie_generation;              ///< possible, not the present power state's
     std::optional<int> pcie_width;                   ///< likewise, lanes
@@ -50,12 +53,13 @@ struct Gpu {
     std::optional<int> pcie_width_now;       ///< lanes in use: fewer than possible is a fault
     std::optional<bool> persistence;         ///< persistence mode is on
     std::optional<bool> ecc;
-    std::optional<bool> row_remap_failed;       ///< the memory could not be repaired
-    std::optional<bool> row_remap_pending;      ///< repaired at the next reset
-    std::vector<std::string> throttle_reasons;  ///< clocks held down by: "thermal", "power-brake"
-    std::vector<GpuLink> links;                 ///< by number; empty = unknown or none
-    std::string fabric_state;   ///< "not supported", "not started", "in progress", "completed", ""
-    std::string fabric_status;  ///< of "completed": "success", or the driver's error; "" unknown
+    std::optional<bool> row_remap_failed;   ///< the memory could not be repaired
+    std::optional<bool> row_remap_pending;  ///< repaired at the next reset
+    /// Clocks held down by: "hw-slowdown", "hw-thermal", "sw-thermal", "power-brake", "power-cap".
+    std::vector<std::string> throttle_reasons;
+    std::vector<GpuLink> links;  ///< by number; empty = unknown or none
+    std::string fabric_state;    ///< "not supported", "not started", "in progress", "completed", ""
+    std::string fabric_status;   ///< of "completed": "success", or the driver's error; "" unknown
     std::optional<double> c2c_gbytes_per_s;  ///< NVLink-C2C to the CPU, one direction, all links
     friend bool operator==(const Gpu&, const Gpu&) = default;
 };
@@ -224,8 +228,8 @@ struct Machine {
     bool gpus_known = true;  ///< false: a capture that says nothing of GPUs; `gpus` is then empty
     bool nics_known = true;  ///< likewise
     std::vector<Gpu> gpus;
-    /// GPU x GPU, symmetric, LOC on the diagonal, indexed by position in `gpus`. Empty = unknown; DIS
-    /// for a pair that a cut capture does not tell.
+    /// GPU x GPU, symmetric, LOC on the diagonal, indexed by position in `gpus`. Empty = unknown;
+    /// DIS for a pair that a cut capture does not tell.
     std::vector<std::vector<PathType>> gpu_paths;
     std::vector<std::vector<int>> gpu_links;  ///< NVLinks of the pair, 0 without, -1 unknown
     /// Bandwidth of the path in GB/s, one direction, by NCCL's constants (estimated); nothing =

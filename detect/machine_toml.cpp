@@ -159,6 +159,7 @@ Pairs gpu_pairs(const Gpu& gpu) {
     pairs.text("pci", gpu.pci);
     pairs.text("uuid", gpu.uuid);
     pairs.number("numa_node", gpu.numa_node);
+    pairs.number("memory_numa_node", gpu.memory_numa_node);
     pairs.text("cpus", gpu.cpus);
     pairs.number("memory_bytes", gpu.memory_bytes);
     pairs.number("memory_used_bytes", gpu.memory_used_bytes);

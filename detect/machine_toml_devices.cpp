@@ -51,6 +51,7 @@ Gpu read_gpu(TomlTable& table, std::size_t position) {
     gpu.pci = pci(table, "pci");
     gpu.uuid = table.string("uuid");
     gpu.numa_node = index(table, "numa_node");
+    gpu.memory_numa_node = index(table, "memory_numa_node");
     gpu.cpus = cpus(table, "cpus");
     gpu.memory_bytes = size(table, "memory_bytes");
     gpu.memory_used_bytes = size(table, "memory_used_bytes");

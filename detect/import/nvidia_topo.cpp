@@ -256,6 +256,7 @@ class TopoReader {
                 "without CPUs",
                 name(row.column), nodes));
         }
+        if (at < row.affinity.size()) gpu.memory_numa_node = first_of_list(next());
     }
 
     /// An empty cell under "CPU Affinity": the only number is the NUMA node.

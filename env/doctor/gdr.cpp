@@ -17,17 +17,30 @@ using detect::PathType;
 constexpr std::string_view kFamily = "gdr";
 constexpr const char* kStaged = "data between nodes is staged through host memory";
 
+bool port_in_use(const Patient& patient) {
+    const std::vector<int> ports = verbs_ports(patient.machine());
+    return std::any_of(ports.begin(), ports.end(), [&](int port) {
+        return rdma_usable(patient.machine().nics[static_cast<std::size_t>(port)]);
+    });
+}
+
 /// GPUs that could, in a job that could use it.
 bool applies(const Patient& patient) {
     if (!maybe_several_nodes(patient)) return false;
     const auto able = visible_gpus(patient, [](const Gpu& gpu) {
         return gpu.vendor == "nvidia" && !gpu.name.empty() && !is_geforce(gpu);
     });
-    if (able.empty()) return false;
-    const std::vector<int> ports = verbs_ports(patient.machine());
-    return std::any_of(ports.begin(), ports.end(), [&](int port) {
-        return rdma_usable(patient.machine().nics[static_cast<std::size_t>(port)]);
+    return !able.empty() && port_in_use(patient);
+}
+
+/// As applies(), and captures that tell paths but no names. A GPU whose memory is a NUMA node of
+/// the host (Grace) may reach adapters by its C2C link, which such captures do not show.
+bool paths_apply(const Patient& patient) {
+    if (!maybe_several_nodes(patient)) return false;
+    const auto able = visible_gpus(patient, [](const Gpu& gpu) {
+        return gpu.vendor == "nvidia" && !is_geforce(gpu) && !gpu.memory_numa_node;
     });
+    return !able.empty() && port_in_use(patient);
 }
 
 /// The second way: DMA-BUF asks for open kernel modules (driver 515 and later), Linux 5.12 and
@@ -134,7 +147,7 @@ bool has_neighbour_with_port(const Patient& patient, int gpu) {
 /// Default level PXB; a C2C way counts since 2.27.3. A guest without switches has a finding of its
 /// own.
 void far_adapter(const Patient& patient, Verdict& verdict) {
-    if (!applies(patient)) return;
+    if (!paths_apply(patient)) return;
     std::vector<int> far;
     std::string worst;
     PathType farthest = PathType::PXB;

@@ -131,8 +131,46 @@ bool nvlink_path(PathType path) {
     return path == PathType::NVL || path == PathType::NVB;
 }
 
+/// GPUs without a name that look like a board of modules: four or more, each with an adapter of its
+/// own below its switch.
+bool looks_like_modules(const Patient& patient) {
+    const std::vector<int> unnamed = visible_gpus(patient, [](const Gpu& gpu) {
+        return gpu.name.empty() && gpu.vendor != "amd" && gpu.links.empty();
+    });
+    if (unnamed.size() < 4 || unnamed.size() != patient.machine().gpus.size()) return false;
+    std::set<std::size_t> own;
+    for (const int gpu : unnamed)
+        for (std::size_t nic = 0; nic < patient.machine().nics.size(); ++nic)
+            if (nic_path(patient.machine(), gpu, static_cast<int>(nic)) == PathType::PIX) {
+                own.insert(nic);
+                break;
+            }
+    return own.size() == unnamed.size();
+}
+
+/// A capture that shows no names: modules without NVLink are a fault, cards without are not.
+void perhaps_missing(const Patient& patient, Verdict& verdict) {
+    const PairMatrix matrix(patient.machine());
+    const std::size_t count = patient.machine().gpus.size();
+    if (!matrix.known() || patient.machine().gpu_links.size() != count) return;
+    for (std::size_t i = 0; i < count; ++i)
+        for (std::size_t j = i + 1; j < count; ++j) {
+            const PathType path = matrix.path(static_cast<int>(i), static_cast<int>(j));
+            if (path != PathType::SYS && path != PathType::DIS) return;
+        }
+    verdict.note(
+        {.what = "no pair of GPUs has NVLink, and every pair is SYS",
+         .evidence =
+             fmt::format("{} GPUs, each with an adapter of its own (nvidia-smi topo -m)", count),
+         .effect = "normal for PCIe cards; of SXM modules the NVLinks are not up, which leaves "
+                   "about a tenth of the bandwidth",
+         .fix = "nvidia-smi -L tells the model; of SXM modules: systemctl status "
+                "nvidia-fabricmanager, in a guest the passthrough of the NVSwitches"});
+}
+
 void missing(const Patient& patient, Verdict& verdict) {
     const std::vector<int> sxm = modules(patient);
+    if (sxm.empty() && looks_like_modules(patient)) return perhaps_missing(patient, verdict);
     if (sxm.size() < 2) return;
     const PairMatrix matrix(patient.machine());
     if (!matrix.known()) return verdict.unknown("the paths between the GPUs");

@@ -66,6 +66,7 @@ Json gpu_object(const detect::Gpu& gpu) {
             {"pci", or_null(gpu.pci)},
             {"uuid", or_null(gpu.uuid)},
             {"numa_node", or_null(gpu.numa_node)},
+            {"memory_numa_node", or_null(gpu.memory_numa_node)},
             {"cpus", or_null(gpu.cpus)},
             {"memory_bytes", or_null(gpu.memory_bytes)},
             {"memory_used_bytes", or_null(gpu.memory_used_bytes)},

@@ -7,7 +7,7 @@ import re
 import harness
 from harness import TOPORUN, Case
 
-SUBCOMMANDS = ("detect", "env", "report")
+SUBCOMMANDS = ("detect", "env", "doctor", "report")
 
 
 class WrongUsage(Case):
@@ -34,6 +34,7 @@ class WrongUsage(Case):
 
     def test_subcommands_with_input_that_cannot_be_read(self):
         for arguments in (["detect", "--machine", "/no/such/file"], ["env", "--machine", "/etc/passwd"],
+                          ["doctor", "--from", "/no/such/file"], ["detect", "--from", "/etc/passwd"],
                           ["env", "--format", "xml"], ["report", "/no/such/directory"], ["report"]):
             with self.subTest(arguments=arguments):
                 done = self.run_command([TOPORUN, *arguments])
@@ -73,7 +74,7 @@ class Help(Case):
         values = {"PERCENT": "30", "SECONDS": "1", "WHEN": "auto", "V": "2.28.9", "NAME": "NCCL_DEBUG",
                   "DIR": os.path.join(self.directory, "run")}
         for option, placeholder in options:
-            if option in ("--help", "--version", "--machine", "--dry-run"):
+            if option in ("--help", "--version", "--machine", "--from", "--dry-run"):
                 continue
             words = [option] + ([values[placeholder.strip()]] if placeholder else [])
             with self.subTest(option=option):

@@ -169,6 +169,7 @@ inline detect::Machine full_machine() {
     detect::Gpu& gpu = machine.gpus[0];
     gpu.architecture = "Hopper";
     gpu.memory_bytes = 100ull << 30;
+    gpu.memory_numa_node = 2;
     gpu.memory_used_bytes = 3ull << 30;
     gpu.pcie_generation = 5;
     gpu.pcie_width = 16;
@@ -178,7 +179,7 @@ inline detect::Machine full_machine() {
     gpu.ecc = false;
     gpu.row_remap_failed = false;
     gpu.row_remap_pending = true;
-    gpu.throttle_reasons = {"thermal", "power-brake"};
+    gpu.throttle_reasons = {"hw-thermal", "power-brake"};
     gpu.fabric_state = "completed";
     gpu.fabric_status = "success";
     gpu.c2c_gbytes_per_s = 447.5;

@@ -70,6 +70,16 @@ std::vector<Fault> gpu_faults() {
                  for (int b = 0; b < a; ++b) connect(p.machine, a, b, PathType::SYS);
              p.machine.nvswitch = false;
          }},
+        {"nvlink-missing", "no names, every pair SYS, an adapter each", note,
+         [](Patient& p) {
+             for (detect::Gpu& gpu : p.machine.gpus) {
+                 gpu.name.clear();
+                 gpu.links.clear();
+             }
+             for (int a = 0; a < 8; ++a)
+                 for (int b = 0; b < a; ++b) connect(p.machine, a, b, PathType::SYS);
+             p.machine.nvswitch = false;
+         }},
         {"nvlink-missing-pair", "one pair by PCIe", slow,
          [](Patient& p) { connect(p.machine, 1, 2, PathType::PXB); }},
         {"nvlink-uneven", "NV16 of NV18", slow,
