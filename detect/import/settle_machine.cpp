@@ -12,6 +12,10 @@
 namespace toporun::detect {
 namespace {
 
+// What machine files may hold (machine_toml_devices.cpp).
+constexpr std::int64_t kMostSettledGeneration = 9, kMostSettledLanes = 32, kMostSettledPort = 255,
+                       kMostSettledIndex = 1 << 24;
+
 /// The first GPU keeps what a second one has too.
 template <class Fact>
 void keep_first(Machine& machine, std::optional<Fact> Gpu::*fact, const char* what) {
@@ -25,11 +29,31 @@ void keep_first(Machine& machine, std::optional<Fact> Gpu::*fact, const char* wh
     }
 }
 
+/// A figure out of a damaged line that no machine has is no figure.
+void keep_possible(std::optional<int>& figure, std::int64_t most) {
+    if (figure && (*figure < 0 || *figure > most)) figure.reset();
+}
+
+template <class Device>
+void keep_possible_slot(Device& device) {
+    keep_possible(device.pcie_generation, kMostSettledGeneration);
+    keep_possible(device.pcie_generation_now, kMostSettledGeneration);
+    keep_possible(device.pcie_width, kMostSettledLanes);
+    keep_possible(device.pcie_width_now, kMostSettledLanes);
+    keep_possible(device.numa_node, kMostSettledIndex);
+}
+
 }  // namespace
 
 void settle_machine(Machine& machine) {
     make_printable(machine);
     settle_pairs(machine);
+    for (Gpu& gpu : machine.gpus) keep_possible_slot(gpu);
+    for (Nic& nic : machine.nics) {
+        keep_possible_slot(nic);
+        keep_possible(nic.mtu, kMostSettledIndex);
+        keep_possible(nic.port, kMostSettledPort);
+    }
     keep_first(machine, &Gpu::pci, "bus id");
     keep_first(machine, &Gpu::uuid, "UUID");
 }
