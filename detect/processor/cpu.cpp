@@ -119,17 +119,48 @@ std::vector<std::vector<int>> numa_distances(const Files& files,
     return matrix;
 }
 
+/// hwloc ends the process where the node directory exists and names no node
+/// (hwloc/topology-linux.c, list_sysfsnode). Sandboxes show such ones.
+bool sound_node_directory(const Files& files) {
+    constexpr const char* kNodes = "/sys/devices/system/node";
+    if (!files.exists(kNodes)) return true;
+    const auto online = files.line(std::string(kNodes) + "/online");
+    if (online && !online->empty()) {
+        try {
+            return !CpuSet::parse(*online).empty();
+        } catch (const Error&) {
+            return false;
+        }
+    }
+    const std::vector<std::string> names = files.list(kNodes);
+    return std::any_of(names.begin(), names.end(), [](const std::string& name) {
+        return name.starts_with("node") && to_integer(name.substr(4)).has_value();
+    });
+}
+
+HwlocCpu hwloc_cpu(const std::string& root, const Files& files, std::vector<std::string>& notes) {
+    HwlocCpu topology;
+    if (!sound_node_directory(files)) {
+        notes.emplace_back("processors are unknown: /sys/devices/system/node names no NUMA node");
+        return topology;
+    }
+    // hwloc would invent one PU for a tree without processors.
+    if (files.exists("/sys/devices/system/cpu") || files.exists("/proc/cpuinfo"))
+        topology = read_hwloc_cpu(root);
+    if (!topology.failure.empty())
+        notes.push_back("processors are unknown: hwloc on this /sys: " + topology.failure);
+    else if (!topology.loaded)
+        notes.emplace_back("processors are unknown: hwloc cannot read /sys");
+    return topology;
+}
+
 }  // namespace
 
 Cpu detect_cpu(const std::string& root, const Files& files, std::vector<std::string>& notes) {
     Cpu cpu;
     read_cpuinfo(files, cpu);
     cpu.architecture = architecture(files);
-    HwlocCpu topology;
-    // hwloc would invent one PU for a tree without processors.
-    if (files.exists("/sys/devices/system/cpu") || files.exists("/proc/cpuinfo"))
-        topology = read_hwloc_cpu(root);
-    if (!topology.loaded) notes.emplace_back("processors are unknown: hwloc cannot read /sys");
+    HwlocCpu topology = hwloc_cpu(root, files, notes);
     if (topology.packages > 0) cpu.packages = topology.packages;
     cpu.numa_nodes = std::move(topology.numa_nodes);
     cpu.cores = std::move(topology.cores);

@@ -3,9 +3,13 @@
 #include <hwloc.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <type_traits>
+
+#include "detect/gpu/helper_process.hpp"
+#include "detect/processor/hwloc_report.hpp"
 
 namespace toporun::detect {
 namespace {
@@ -102,9 +106,7 @@ std::vector<NumaNode> read_numa_nodes(hwloc_topology_t topology) {
     return ordered;
 }
 
-}  // namespace
-
-HwlocCpu read_hwloc_cpu(const std::string& root) {
+HwlocCpu read_here(const std::string& root) {
     // HIDE_ERRORS: odd firmware tables are not worth a screenful on the training's stderr.
     std::vector<std::string> variables = {"HWLOC_PLUGINS_PATH=/nonexistent", "HWLOC_HIDE_ERRORS=2"};
     if (!root.empty()) variables.push_back("HWLOC_FSROOT=" + root);
@@ -118,6 +120,26 @@ HwlocCpu read_hwloc_cpu(const std::string& root) {
     cpu.cores = read_cores(topology.get());
     cpu.allowed = to_cpu_set(hwloc_topology_get_allowed_cpuset(topology.get()));
     return cpu;
+}
+
+constexpr std::chrono::seconds kTreeTime{10};
+constexpr std::size_t kMostReport = std::size_t{16} << 20;
+
+/// In a process of its own: a tree from a stranger may end it in one of hwloc's assertions.
+HwlocCpu read_apart(const std::string& root) {
+    const HelperResult result =
+        run_helper([&](const HelperOutput& output) { output(hwloc_report(read_here(root))); },
+                   kTreeTime, kMostReport);
+    HwlocCpu cpu;
+    if (result.finished) cpu = parse_hwloc_report(result.bytes).value_or(HwlocCpu{});
+    cpu.failure = result.failure;
+    return cpu;
+}
+
+}  // namespace
+
+HwlocCpu read_hwloc_cpu(const std::string& root) {
+    return root.empty() ? read_here(root) : read_apart(root);
 }
 
 }  // namespace toporun::detect

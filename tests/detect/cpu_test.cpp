@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "detect/processor/hwloc_report.hpp"
 #include "detect/processor/limits.hpp"
 #include "detect/software/platform.hpp"
 #include "tree.hpp"
@@ -14,6 +15,7 @@ namespace {
 
 using detect::Cpu;
 using detect::Files;
+using detect::HwlocCpu;
 using detect::Limits;
 using detect::Machine;
 
@@ -62,6 +64,62 @@ TEST_CASE("an empty tree has no processors and says so") {
     CHECK(cpu.allowed.empty());
     CHECK_FALSE(cpu.packages);
     CHECK(notes.size() == 1);
+}
+
+TEST_CASE("a node directory without a node costs the processors, not the program") {
+    struct Row {
+        std::string name;
+        std::optional<std::string> online;
+        std::string entry;  ///< a directory among the nodes
+        bool read = false;
+    };
+    const std::vector<Row> rows = {
+        {"empty", std::nullopt, "", false},
+        {"other directories", std::nullopt, "power", false},
+        {"a node without a number", std::nullopt, "nodex", false},
+        {"an empty list", "\n", "", false},
+        {"a damaged list", "0-\n", "node0", false},
+        {"a list of a node that is not there", "0\n", "", true},
+        {"a node", std::nullopt, "node0", true},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.name);
+        const Tree tree;
+        tree.processors(1, 2);
+        std::filesystem::remove_all(tree.root() + "/sys/devices/system/node");
+        tree.directory("/sys/devices/system/node/" + row.entry);
+        if (row.online) tree.write("/sys/devices/system/node/online", *row.online);
+        std::vector<std::string> notes;
+        const Cpu cpu = cpu_of(tree, notes);
+        CHECK(cpu.cores.size() == (row.read ? 2 : 0));
+        CHECK(notes.size() == (row.read ? 0 : 1));
+    }
+}
+
+TEST_CASE("what hwloc says goes through its report unchanged") {
+    HwlocCpu cpu;
+    cpu.loaded = true;
+    cpu.packages = 2;
+    cpu.allowed = detect::CpuSet::parse("0-3,7");
+    cpu.numa_nodes = {{0, detect::CpuSet::parse("0-3"), 1u << 30}, {5, {}, std::nullopt}};
+    cpu.cores = {{detect::CpuSet::parse("0,2"), 0, 0, 1},
+                 {detect::CpuSet::parse("7"), 1, std::nullopt, std::nullopt}};
+    const std::string text = detect::hwloc_report(cpu);
+    const auto read = detect::parse_hwloc_report(text);
+    REQUIRE(read);
+    CHECK(read->loaded);
+    CHECK(read->packages == 2);
+    CHECK(read->allowed == cpu.allowed);
+    CHECK(read->numa_nodes == cpu.numa_nodes);
+    CHECK(read->cores == cpu.cores);
+    for (std::size_t cut = 0; cut < text.size(); ++cut) {
+        CAPTURE(cut);
+        CHECK_FALSE(detect::parse_hwloc_report(text.substr(0, cut)));
+    }
+    for (const char* damaged : {"node x 0 0\nend\n", "core 0 - -\nend\n", "core -1 - - 0\nend\n",
+                                "packages 99999999\nend\n", "allowed 5-1\nend\n", "what\nend\n"})
+        CHECK_FALSE(detect::parse_hwloc_report(damaged));
+    CHECK_FALSE(detect::parse_hwloc_report(detect::hwloc_report(HwlocCpu{}))->loaded);
 }
 
 TEST_CASE("the environment is as before and no HWLOC variable of the user's is followed") {
