@@ -6,28 +6,12 @@
 #include "base/text.hpp"
 #include "detect/import/formats.hpp"
 #include "detect/import/interface_text.hpp"
+#include "detect/network/port_counters.hpp"
 
 /// Files of /sys/class/infiniband as lines "path: value", as `grep -r . /sys/class/infiniband` and
 /// collectors of diagnostics print them.
 namespace toporun::detect {
 namespace {
-
-/// Counters that stand for a fault of the link, the cable or the fabric (Linux
-/// Documentation/ABI/stable/sysfs-class-infiniband, NVIDIA's list of hardware counters).
-constexpr std::array<std::string_view, 14> kErrorCounters = {"symbol_error",
-                                                             "link_error_recovery",
-                                                             "link_downed",
-                                                             "local_link_integrity_errors",
-                                                             "excessive_buffer_overrun_errors",
-                                                             "port_rcv_errors",
-                                                             "port_rcv_remote_physical_errors",
-                                                             "port_rcv_switch_relay_errors",
-                                                             "port_rcv_constraint_errors",
-                                                             "port_xmit_constraint_errors",
-                                                             "port_xmit_discards",
-                                                             "local_ack_timeout_err",
-                                                             "out_of_sequence",
-                                                             "rnr_nak_retry_err"};
 
 /// Attributes of a device that make a line one of this format even without a port in its path.
 constexpr std::array<std::string_view, 11> kDeviceFiles = {
@@ -116,8 +100,7 @@ std::optional<int> index_below(std::string_view name, std::string_view directory
 
 void counter(std::string_view name, std::string_view value, PastedPort& port) {
     const std::string_view base = name.substr(name.find('/') + 1);
-    if (std::find(kErrorCounters.begin(), kErrorCounters.end(), base) == kErrorCounters.end())
-        return;
+    if (error_counter(base) == nullptr) return;
     std::uint64_t number = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
     if (error != std::errc() || end != value.data() + value.size() || number == 0) return;

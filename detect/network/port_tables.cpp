@@ -1,26 +1,20 @@
 #include "detect/network/port_tables.hpp"
 
 #include <arpa/inet.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <numeric>
 
 #include "base/text.hpp"
+#include "detect/network/port_counters.hpp"
 
 namespace toporun::detect {
 namespace {
 
 constexpr int kMostGids = 256;     ///< size of the largest table, RoCE on mlx5
 constexpr int kMostEmptyGids = 8;  ///< in a row, before a short search ends
-
-/// Counters that stand for a fault of the link, the cable or the fabric, directories of sysfs
-/// (Linux Documentation/ABI/stable/sysfs-class-infiniband).
-constexpr std::array<const char*, 8> kErrorCounters = {
-    "counters/symbol_error",       "counters/link_error_recovery",
-    "counters/link_downed",        "counters/local_link_integrity_errors",
-    "counters/port_rcv_errors",    "hw_counters/local_ack_timeout_err",
-    "hw_counters/out_of_sequence", "hw_counters/rnr_nak_retry_err"};
 
 /// In the shortest form; "" for an entry that is empty or no address.
 std::string gid_text(const std::string& text) {
@@ -83,10 +77,11 @@ std::vector<Gid> read_gids(const Files& files, const std::string& port_directory
 
 std::vector<PortCounter> read_port_errors(const Files& files, const std::string& port_directory) {
     std::vector<PortCounter> errors;
-    for (const std::string file : kErrorCounters) {
-        const auto value = files.integer(port_directory + "/" + file);
+    for (const ErrorCounter& counter : kErrorCounters) {
+        const auto value =
+            files.integer(fmt::format("{}/{}/{}", port_directory, counter.directory, counter.name));
         if (value && *value > 0)
-            errors.push_back({file.substr(file.find('/') + 1), static_cast<std::uint64_t>(*value)});
+            errors.push_back({std::string(counter.name), static_cast<std::uint64_t>(*value)});
     }
     return errors;
 }

@@ -1,6 +1,10 @@
 #include "detect/network/rdma.hpp"
 
+#include <fmt/format.h>
+
+#include "detect/import/import.hpp"
 #include "detect/network/network.hpp"
+#include "detect/network/port_counters.hpp"
 #include "detect/network/port_tables.hpp"
 #include "tree.hpp"
 
@@ -107,6 +111,26 @@ TEST_CASE("error counters that are not zero are named as in sysfs") {
     CHECK(nics_of(tree)[0].errors == std::vector<PortCounter>{{"link_downed", 255},
                                                               {"port_rcv_errors", 14},
                                                               {"local_ack_timeout_err", 3}});
+}
+
+TEST_CASE("sysfs and captures of it tell the same counters of errors") {
+    const Tree tree;
+    add_port(tree, "mlx5_0", 1, "InfiniBand", "4: ACTIVE");
+    const std::string port = "mlx5_0/ports/1/";
+    std::string capture = port + "state: 4: ACTIVE\n";
+    std::vector<PortCounter> errors;
+    for (const detect::ErrorCounter& counter : detect::kErrorCounters) {
+        const std::string file = fmt::format("{}{}/{}", port, counter.directory, counter.name);
+        tree.write("/sys/class/infiniband/" + file, "70000\n");
+        capture += file + ":70000\n";
+        errors.push_back({std::string(counter.name), 70000});
+    }
+    capture += port + "counters/port_rcv_switch_relay_errors:70000\n";
+    CHECK(nics_of(tree)[0].errors == errors);
+    const std::vector<detect::Capture> captures = {{"x.txt", capture}};
+    const detect::Machine captured = detect::import_captures(captures);
+    REQUIRE(captured.nics.size() == 1);
+    CHECK(captured.nics[0].errors == errors);
 }
 
 TEST_CASE("a port's state is kept apart from its interface's") {
