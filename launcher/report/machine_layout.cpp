@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/text.hpp"
+#include "detect/gpu/nvlink_rate.hpp"
 #include "launcher/report/machine_text.hpp"
 
 namespace toporun::launcher {
@@ -182,7 +183,7 @@ std::string pair_text(const Machine& machine, std::size_t a, std::size_t b) {
     const int links = machine.gpu_links.size() > a && machine.gpu_links[a].size() > b
                           ? machine.gpu_links[a][b]
                           : 0;
-    if (const auto rate = nvlink_gbytes_per_s(machine.gpus[a]); rate && links > 0)
+    if (const auto rate = detect::nominal_nvlink_gbytes_per_s(machine.gpus[a]); rate && links > 0)
         return fmt::format("{}, {} GB/s", path, rate_text(*rate * links));
     const auto& bandwidths = machine.gpu_path_gbytes_per_s;
     if (bandwidths.size() > a && bandwidths[a].size() > b && bandwidths[a][b])
@@ -198,7 +199,7 @@ std::string switch_links_text(const Machine& machine, std::size_t gpu) {
     const int links = machine.nvswitch ? links_of(machine, gpu) : 0;
     if (links == 0) return {};
     std::string text = counted(static_cast<std::size_t>(links), "link");
-    if (const auto rate = nvlink_gbytes_per_s(machine.gpus[gpu]))
+    if (const auto rate = detect::nominal_nvlink_gbytes_per_s(machine.gpus[gpu]))
         text += fmt::format(", {} GB/s", rate_text(*rate * links));
     return text;
 }

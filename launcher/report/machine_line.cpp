@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "base/text.hpp"
+#include "detect/gpu/nvlink_rate.hpp"
 #include "launcher/report/machine_text.hpp"
 #include "launcher/report/machine_view.hpp"
 
@@ -27,8 +28,8 @@ std::string link_count(const Machine& machine) {
         most = std::max(most, links_of(machine, i));
     }
     if (fewest < most) return fmt::format("{} to {} links", fewest, most);
-    const auto rate = nvlink_gbytes_per_s(machine.gpus.front());
-    const bool one_rate = all_equal(machine.gpus, nvlink_gbytes_per_s);
+    const auto rate = detect::nominal_nvlink_gbytes_per_s(machine.gpus.front());
+    const bool one_rate = all_equal(machine.gpus, detect::nominal_nvlink_gbytes_per_s);
     if (rate && one_rate) return rate_text(*rate * most) + " GB/s";
     return counted(static_cast<std::size_t>(most), "link");
 }

@@ -49,10 +49,6 @@ bool has_nic_paths(const detect::Machine& machine);  ///< gpu_nic_paths has its 
 /// NVLinks of a GPU by the matrix of links: to the switches, or all pairs together.
 int links_of(const detect::Machine& machine, std::size_t gpu);
 
-/// What one NVLink carries in one direction, GB/s, as its maker states it: by the driver's word for
-/// the link, else by the compute capability. Nothing when unknown.
-std::optional<double> nvlink_gbytes_per_s(const detect::Gpu& gpu);
-
 /// Positions of the GPUs nearest to the NIC, and the path of all of them.
 struct NearestGpus {
     std::vector<int> indices;  ///< Gpu::index

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/text.hpp"
+#include "detect/gpu/nvlink_rate.hpp"
 #include "launcher/report/machine_text.hpp"
 #include "launcher/report/machine_view_parts.hpp"
 
@@ -145,7 +146,8 @@ std::map<std::string, PathClass> path_classes(const Machine& machine) {
             found.path = machine.gpu_paths[a][b];
             if (machine.gpu_links.size() > a && machine.gpu_links[a].size() > b)
                 found.links = machine.gpu_links[a][b];
-            if (const auto rate = nvlink_gbytes_per_s(machine.gpus[a]); rate && found.links > 0)
+            if (const auto rate = detect::nominal_nvlink_gbytes_per_s(machine.gpus[a]);
+                rate && found.links > 0)
                 found.nominal_gbytes_per_s.insert(*rate * found.links);
             if (!bandwidths || machine.gpu_path_gbytes_per_s[a].size() <= b) continue;
             if (const auto& rate = machine.gpu_path_gbytes_per_s[a][b])
