@@ -217,6 +217,7 @@ class MachineFromLog {
     /// "mlx5_0:1/IB", "mlx5_0:1/RoCE"
     static void name_port(const std::string& device, Nic& nic) {
         const std::size_t colon = device.find(':');
+        if (colon == 0 || device.empty()) return;
         nic.name = printable(device.substr(0, colon));
         nic.rdma_device = nic.name;
         if (colon == std::string::npos) return;
@@ -231,6 +232,7 @@ class MachineFromLog {
     void take_interfaces() {
         for (const nccl_log::Interface& told : facts_.interfaces) {
             const std::string name = printable(told.name);
+            if (name.empty()) continue;
             const auto same = [&](const Nic& nic) { return nic.name == name; };
             auto nic = std::find_if(machine_.nics.begin(), machine_.nics.end(), same);
             if (nic == machine_.nics.end()) {

@@ -109,5 +109,40 @@ TEST_CASE("faults name the place and the key") {
     }
 }
 
+TEST_CASE("characters that are not ASCII stand in strings and comments only") {
+    // U+FEFB, an Arabic ligature, is one that the parser itself cannot judge.
+    struct Row {
+        std::string text;
+        const char* where;  ///< nullptr: read
+    };
+    const std::vector<Row> rows = {
+        {"a = 1 # \ufefb ⚠️\n", nullptr},
+        {"a = \"\ufefb\" # x\n", nullptr},
+        {"a = '\ufefb'\n", nullptr},
+        {"a = \"\"\"\ufefb \"\" x\n\ufefb\"\"\"\n", nullptr},
+        {"a = '''\n\ufefb'''\n", nullptr},
+        {"a = \"\\\\\ufefb\"\n", nullptr},
+        {"a = \"\"\"x \\\n  ü\"\"\"\n", nullptr},
+        {"a = \"\"\"x \\\n  \"\"\"\n", nullptr},
+        {"\ufeffa = 1\n", nullptr},
+        {"\ufefb\n", "t:1:1"},
+        {"a = 1\nb = 2 \ufefb\n", "t:2:7"},
+        {"\"a\"\ufefb = 1\n", "t:1:4"},
+        {"a = [\ufefb]\n", "t:1:6"},
+        {"a = \"\"\"x\\\n \ufefb\"\"\"\n", "t:2:2"},
+        {"a = \"x\\\ufefb\"\n", "t:1:8"},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.text);
+        try {
+            TomlTable::parse(row.text, "t");
+            CHECK(row.where == nullptr);
+        } catch (const Error& error) {
+            CAPTURE(error.what());
+            CHECK(error.where() == (row.where == nullptr ? "read" : row.where));
+        }
+    }
+}
+
 }  // namespace
 }  // namespace toporun
