@@ -26,7 +26,9 @@ std::optional<int> width_in(const Files& files, const std::string& file) {
 
 std::optional<int> pcie_generation_of(std::string_view rate) {
     constexpr std::array<std::string_view, 6> kRates = {"2.5", "5", "8", "16", "32", "64"};
-    std::string_view number = rate.substr(0, rate.find(' '));
+    std::string_view number = rate.substr(0, rate.find_first_not_of("0123456789."));
+    const std::string_view unit = rate.substr(number.size());
+    if (!unit.empty() && !unit.starts_with(' ') && !unit.starts_with("GT/s")) return std::nullopt;
     if (number.ends_with(".0")) number.remove_suffix(2);
     const auto found = std::find(kRates.begin(), kRates.end(), number);
     if (found == kRates.end()) return std::nullopt;

@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "detect/import/formats.hpp"
 #include "detect/import/interface_text.hpp"
+#include "detect/import/joined_text.hpp"
 #include "detect/topology/compute_paths.hpp"
 #include "detect/topology/gpu_models.hpp"
 #include "detect/topology/nccl_xml.hpp"
@@ -18,36 +19,6 @@ namespace {
 
 constexpr unsigned kInfiniBand = 0x0207;  ///< PCI classes of adapters
 constexpr unsigned kAmazon = 0x1d0f;
-
-/// The cleaned lines as one text again, and the way back to their places.
-class JoinedText {
-  public:
-    explicit JoinedText(const Lines& lines) : lines_(lines) {
-        for (const PastedLine& line : lines.lines) {
-            starts_.push_back(text_.size());
-            text_ += line.text;
-            text_ += '\n';
-        }
-    }
-
-    const std::string& text() const { return text_; }
-
-    std::size_t line_of(std::size_t byte) const {
-        const auto after = std::upper_bound(starts_.begin(), starts_.end(), byte);
-        return after == starts_.begin() ? 0 : static_cast<std::size_t>(after - starts_.begin()) - 1;
-    }
-
-    std::string place(std::size_t byte) const {
-        if (lines_.lines.empty()) return lines_.file;
-        const std::size_t line = line_of(byte);
-        return lines_.error(lines_.lines[line], byte - starts_[line], "").where();
-    }
-
-  private:
-    const Lines& lines_;
-    std::string text_;
-    std::vector<std::size_t> starts_;
-};
 
 bool holds(const Lines& lines, std::string_view word) {
     return std::any_of(lines.lines.begin(), lines.lines.end(), [&](const PastedLine& line) {
@@ -102,6 +73,10 @@ void sort_gpus(TopologyXml& xml) {
 
 std::optional<int> known_node(const TreeCpu& cpu) {
     return cpu.numa_node >= 0 ? std::optional(cpu.numa_node) : std::nullopt;
+}
+
+bool is_described(const XmlGpu& gpu) {
+    return gpu.described;
 }
 
 std::vector<GpuLink> links_of(const TreeGpu& gpu) {
@@ -255,9 +230,33 @@ void note_one_way_links(const SystemTree& tree, std::vector<std::string>& notes)
         }
 }
 
+/// Links of the pairs that the file describes; nothing where it describes no GPU.
+void take_gpu_links(const TopologyXml& xml, Machine& machine) {
+    if (std::none_of(xml.gpus.begin(), xml.gpus.end(), is_described)) return;
+    machine.gpu_links = pair_links(xml.tree);
+    for (std::size_t a = 0; a < xml.gpus.size(); ++a)
+        for (std::size_t b = 0; b < xml.gpus.size(); ++b)
+            if (a != b && !(xml.gpus[a].described && xml.gpus[b].described))
+                machine.gpu_links[a][b] = -1;
+}
+
+/// The fastest port that can be bought has 1600 Gb/s (2026); a bond or a file's own sum is below.
+constexpr double kMostGbits = 12'800;
+
+void note_implausible_speeds(const TopologyXml& xml, std::vector<std::string>& notes) {
+    for (const XmlAdapter& adapter : xml.adapters)
+        for (const XmlNet& net : adapter.nets)
+            if (net.speed_gbits.value_or(0) > kMostGbits) {
+                notes.push_back(fmt::format(
+                    "the file states {} Gb/s for net '{}', which no adapter has: a fault of the "
+                    "file, NCCL would reckon with it",
+                    *net.speed_gbits, printable(net.name)));
+                return;  // the others of the file have it from the same hand
+            }
+}
+
 void note_unknown(const TopologyXml& xml, Machine& machine) {
-    const auto described = [](const XmlGpu& gpu) { return gpu.described; };
-    if (!xml.gpus.empty() && !std::all_of(xml.gpus.begin(), xml.gpus.end(), described))
+    if (!xml.gpus.empty() && !std::all_of(xml.gpus.begin(), xml.gpus.end(), is_described))
         machine.notes.emplace_back(
             "the file has PCI devices without <gpu> elements: GPUs by their class; whether NVLinks "
             "join them is not in it, paths are those over PCIe");
@@ -265,14 +264,21 @@ void note_unknown(const TopologyXml& xml, Machine& machine) {
         "NCCL topology XML tells no memory, software, state and addresses of interfaces");
 }
 
+/// Throws Error for a file that says nothing of a machine.
+void require_content(const TopologyXml& xml, const std::string& where) {
+    const bool cpus = std::any_of(xml.affinities.begin(), xml.affinities.end(),
+                                  [](const CpuSet& affinity) { return !affinity.empty(); });
+    if (xml.tree.cpus.empty() || (xml.gpus.empty() && xml.adapters.empty() && !cpus))
+        throw Error(xml.tree.cpus.empty() ? "the topology has no <cpu> element"
+                                          : "the topology has no GPU, no adapter and no CPU set",
+                    where, "a whole file as NCCL_TOPO_DUMP_FILE writes it is expected");
+}
+
 Reading read(const Lines& lines) {
     const JoinedText joined(lines);
     const auto place = [&](std::size_t byte) { return joined.place(byte); };
     TopologyXml xml = read_topology_xml(joined.text(), place);
-    if (xml.tree.cpus.empty())
-        throw Error("the topology has no <cpu> element",
-                    place(find_system_elements(joined.text()).front().first),
-                    "a file as NCCL_TOPO_DUMP_FILE writes it is expected");
+    require_content(xml, place(find_system_elements(joined.text()).front().first));
     sort_gpus(xml);
     Reading reading;
     Machine& machine = reading.machine;
@@ -283,11 +289,16 @@ Reading read(const Lines& lines) {
     const TreePaths paths = compute_paths(xml.tree);
     if (!xml.gpus.empty()) {
         take_gpu_paths(paths, machine);
-        machine.gpu_links = pair_links(xml.tree);
+        take_gpu_links(xml, machine);
         machine.nvswitch = has_nvswitch(xml.tree);
         take_nic_paths(paths, machine);
     }
     note_one_way_links(xml.tree, machine.notes);
+    note_implausible_speeds(xml, machine.notes);
+    if (joined.mended() > 0)
+        machine.notes.push_back(fmt::format(
+            "{} lines of the XML were broken within a value or a word: put together again",
+            joined.mended()));
     note_unknown(xml, machine);
     reading.understood = understood_lines(lines, joined);
     return reading;

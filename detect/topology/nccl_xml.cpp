@@ -43,6 +43,16 @@ class SystemReader {
                             where, parsed.description()));
         }
         for (const pugi::xml_node cpu : document.child("system").children("cpu")) read_cpu(cpu);
+        if (own_links_.size() == 1)
+            result_.notes.push_back(
+                fmt::format("{}: a link of GPU {} leads to that GPU itself: a fault of the file, "
+                            "NCCL gets no path from it",
+                            own_link_place_, own_links_.front()));
+        else if (!own_links_.empty())
+            result_.notes.push_back(fmt::format(
+                "{}: links of {} GPUs lead to that GPU itself ({}): a fault of the file, NCCL gets "
+                "no path from them",
+                own_link_place_, own_links_.size(), join(own_links_, ", ")));
     }
 
   private:
@@ -286,10 +296,8 @@ class SystemReader {
             fail(link, "tclass", "the PCI class of a GPU, a switch or a CPU");
         }
         if (entry.target == LinkTarget::gpu && entry.address == gpu.address) {
-            result_.notes.push_back(
-                fmt::format("{}: a link of GPU {} leads to that GPU itself: a fault of the file, "
-                            "NCCL gets no path from it",
-                            at(link, "target"), gpu.address.text()));
+            if (own_links_.empty()) own_link_place_ = at(link, "target");
+            own_links_.push_back(gpu.address.text());
             return;
         }
         if (entry.count > 0) gpu.links.push_back(entry);
@@ -347,6 +355,8 @@ class SystemReader {
 
     static constexpr double kDefaultNet = 1.25;  ///< GB/s where the file has no speed, as NCCL
 
+    std::vector<std::string> own_links_;  ///< GPUs whose links lead to themselves
+    std::string own_link_place_;          ///< of the first one
     std::string_view text_;
     std::size_t offset_;
     const std::function<std::string(std::size_t)>& place_;
@@ -380,9 +390,32 @@ std::vector<std::pair<std::size_t, std::size_t>> find_system_elements(std::strin
 
 TopologyXml read_topology_xml(std::string_view text,
                               const std::function<std::string(std::size_t)>& place) {
-    TopologyXml result;
-    for (const auto& [start, length] : find_system_elements(text))
-        SystemReader(text.substr(start, length), start, place, result).read();
+    std::optional<TopologyXml> chosen;
+    std::optional<Error> fault;
+    std::vector<std::size_t> others;
+    for (const auto& [start, length] : find_system_elements(text)) {
+        const bool complete = chosen && !(chosen->gpus.empty() && chosen->adapters.empty());
+        if (complete) {
+            others.push_back(start);
+            continue;
+        }
+        TopologyXml topology;
+        try {
+            SystemReader(text.substr(start, length), start, place, topology).read();
+        } catch (const Error& error) {
+            if (!fault) fault = error;
+            continue;
+        }
+        if (chosen && topology.gpus.empty() && topology.adapters.empty()) continue;
+        chosen = std::move(topology);
+    }
+    if (!chosen && fault) throw *fault;
+    TopologyXml result = chosen.value_or(TopologyXml{});
+    if (fault) result.notes.push_back(fmt::format("{}: {}", fault->where(), fault->what()));
+    if (!others.empty())
+        result.notes.push_back(
+            fmt::format("{}: another topology begins, {} more in all: only the first is read",
+                        place(others.front()), others.size()));
     return result;
 }
 

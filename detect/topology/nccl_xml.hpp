@@ -48,9 +48,9 @@ struct TopologyXml {
     std::vector<std::string> notes;  ///< damage and faults of the file
 };
 
-/// Reads every `<system>` of the text; text around them is passed over. `place` gives "file:line:
-/// column" of a byte of `text`. Throws Error for a number that is none, an address that is none, or
-/// when nothing is left of damaged XML. Of several hosts the first is read.
+/// Reads the first `<system>` of the text that has devices; text around it is passed over. `place`
+/// gives "file:line:column" of a byte of `text`. Throws Error for a number that is none, an address
+/// that is none, or when nothing is left of damaged XML. Of several hosts the first is read.
 TopologyXml read_topology_xml(std::string_view text,
                               const std::function<std::string(std::size_t)>& place);
 

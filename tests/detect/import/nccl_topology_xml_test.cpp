@@ -47,7 +47,18 @@ TEST_CASE("a vendor's file without gpu elements") {
     CHECK(machine.nics[0].name == "0103:00:00.0");
     CHECK(machine.cpu.family == 23);
     CHECK(machine.cpu.numa_nodes.at(0).os_index == 0);
+    CHECK(machine.gpu_links.empty());
     CHECK(has_note(machine, "whether NVLinks join them"));
+}
+
+TEST_CASE("links are known between the GPUs that are described") {
+    const std::string text = one_cpu(
+        "<pci busid=\"0000:10:00.0\" class=\"0x030200\"><gpu dev=\"0\"/></pci>\n"
+        "<pci busid=\"0000:20:00.0\" class=\"0x030200\"><gpu dev=\"1\"/></pci>\n"
+        "<pci busid=\"0000:30:00.0\" class=\"0x030200\"/>");
+    const detect::Machine machine = import_text(text);
+    CHECK(link_row(machine, 0) == "0 0 -1");
+    CHECK(link_row(machine, 2) == "-1 -1 0");
 }
 
 TEST_CASE("switches, faults, hidden peers and a second host") {
@@ -97,21 +108,94 @@ TEST_CASE("what is read is a machine file that reads back equal") {
     }
 }
 
-TEST_CASE("XML in a report, behind prefixes and in pieces") {
-    const std::string gpu =
-        "<pci busid=\"0000:1N:00.0\" class=\"0x030200\" link_speed=\"\" link_width=\"\"/>";
-    const auto piece = [&](char digit) {
-        std::string text = gpu;
-        text.replace(text.find('N'), 1, 1, digit);
-        return one_cpu(text);
-    };
-    const std::string report =
-        "Here is my topology:\n\n" + piece('1') + "and the rest\n" + piece('2');
-    CHECK(import_text(report).gpus.size() == 2);
-    CHECK(import_text(report).cpu.numa_nodes.size() == 1);
+TEST_CASE("XML in a report and behind prefixes") {
+    const std::string text = one_cpu("<pci busid=\"0000:10:00.0\" class=\"0x030200\"/>");
+    CHECK(import_text("Here is my <system> topology, don't ask:\n\n" + text + "and the rest\n")
+              .gpus.size() == 1);
     std::string quoted;
-    for (const std::string& line : split(piece('1'), '\n')) quoted += "> " + line + "\n";
+    for (const std::string& line : split(text, '\n')) quoted += "> " + line + "\n";
     CHECK(import_text(quoted).gpus.size() == 1);
+}
+
+TEST_CASE("of several topologies in one text the first with devices is read") {
+    const std::string first = data("switch-pair");
+    const auto same = [](const std::string& text, const std::string& alone) {
+        const detect::Machine machine = import_text(text);
+        const detect::Machine expected = import_text(alone);
+        CHECK(machine.gpus == expected.gpus);
+        CHECK(machine.nics == expected.nics);
+        CHECK(machine.gpu_nic_paths == expected.gpu_nic_paths);
+        return machine;
+    };
+    CHECK(has_note(same(first + first, first), "another topology begins, 1 more in all"));
+    same(first + data("vendor-flat"), first);
+    same(one_cpu("") + first, first);
+    const std::string damaged = one_cpu("<pci busid=\"10-00\" class=\"0x030200\"/>");
+    CHECK(has_note(same(damaged + first, first), "busid of <pci> must be a PCI address"));
+    CHECK(error_of(damaged + damaged).find("busid of <pci>") == 0);
+}
+
+TEST_CASE("lines that a terminal broke are put together again") {
+    for (const std::string name : {"vendor-flat", "switch-pair", "xgmi"}) {
+        const std::string whole = data(name);
+        const detect::Machine expected = import_text(whole);
+        for (std::size_t width = 60; width <= 132; ++width) {
+            CAPTURE(name);
+            CAPTURE(width);
+            std::string wrapped;
+            bool broken = false;
+            for (const std::string& line : split(whole, '\n'))
+                for (std::size_t at = 0; at == 0 || at < line.size(); at += width) {
+                    wrapped += line.substr(at, width) + "\n";
+                    broken = broken || at > 0;
+                }
+            const detect::Machine machine = import_text(wrapped);
+            CHECK(machine.gpus == expected.gpus);
+            CHECK(machine.nics == expected.nics);
+            CHECK(machine.cpu == expected.cpu);
+            CHECK(machine.gpu_paths == expected.gpu_paths);
+            CHECK(machine.gpu_path_gbytes_per_s == expected.gpu_path_gbytes_per_s);
+            if (!broken) CHECK_FALSE(has_note(machine, "put together again"));
+        }
+    }
+}
+
+TEST_CASE("attributes on lines of their own stay apart") {
+    const detect::Machine machine = import_text(one_cpu(
+        "<pci\nbusid=\"0000:10:00.0\"\nclass=\"0x030200\"\n  link_speed=\"16.0\nGT/s PCIe\"\n"
+        "link_width=\"1\n6\"/>"));
+    REQUIRE(machine.gpus.size() == 1);
+    CHECK(machine.gpus[0].pcie_generation == 4);
+    CHECK(machine.gpus[0].pcie_width == 16);
+    CHECK(has_note(machine, "2 lines of the XML were broken"));
+}
+
+TEST_CASE("a file that says nothing is refused") {
+    for (const std::string text :
+         {"<system version=\"1\">\n<cpu numaid=\"0\"",
+          "<system version=\"1\">\n<cpu numaid=\"0\" arch=\"x86_64\"/>\n</system>\n",
+          "<system version=\"1\">\n<cpu numaid=\"0\">\n<nic>\n</nic>\n</cpu>\n</system>\n"}) {
+        CAPTURE(text);
+        CHECK_FALSE(error_of(text).empty());
+    }
+    CHECK(error_of(one_cpu("")).empty());  // it has a CPU set
+}
+
+TEST_CASE("faults of a file are told once") {
+    const auto gpu = [](const std::string& busid, const std::string& dev) {
+        return "<pci busid=\"" + busid + "\" class=\"0x030200\"><gpu dev=\"" + dev +
+               "\" sm=\"80\"><nvlink target=\"" + busid +
+               "\" count=\"12\" tclass=\"0x030200\"/></gpu></pci>\n";
+    };
+    const std::string net =
+        "<nic><net name=\"cxi0\" dev=\"0\" speed=\"200000000\" port=\"1\"/><net "
+        "name=\"cxi1\" dev=\"1\" speed=\"200000000\" port=\"1\"/></nic>";
+    const detect::Machine machine =
+        import_text(one_cpu(gpu("0000:10:00.0", "0") + gpu("0000:20:00.0", "1") + net));
+    CHECK(
+        has_note(machine, "links of 2 GPUs lead to that GPU itself (0000:10:00.0, 0000:20:00.0)"));
+    CHECK(has_note(machine, "200000 Gb/s for net 'cxi0', which no adapter has"));
+    CHECK(machine.notes.size() == 3);
 }
 
 TEST_CASE("XML that ends early gives what stands before, and says so") {
