@@ -196,7 +196,7 @@ bool linked_directly(const Machine& machine, std::size_t a, std::size_t b) {
 }
 
 std::string switch_links_text(const Machine& machine, std::size_t gpu) {
-    const int links = machine.nvswitch ? links_of(machine, gpu) : 0;
+    const int links = machine.nvswitch ? links_of(machine, gpu).value_or(0) : 0;
     if (links == 0) return {};
     std::string text = counted(static_cast<std::size_t>(links), "link");
     if (const auto rate = detect::nominal_nvlink_gbytes_per_s(machine.gpus[gpu]))

@@ -19,49 +19,74 @@ using detect::Nic;
 using detect::NicKind;
 using detect::PathType;
 
-/// "18 links", "4 to 6 links", or what they carry where that is known and the same for every GPU.
+/// "18 links", "4 to 6 links", or what they carry where that is known and the same for every GPU;
+/// "" where some GPU has none or not all of them are told.
 std::string link_count(const Machine& machine) {
-    int fewest = links_of(machine, 0);
-    int most = fewest;
-    for (std::size_t i = 1; i < machine.gpus.size(); ++i) {
-        fewest = std::min(fewest, links_of(machine, i));
-        most = std::max(most, links_of(machine, i));
-    }
-    if (fewest < most) return fmt::format("{} to {} links", fewest, most);
+    std::vector<int> counts;
+    for (std::size_t i = 0; i < machine.gpus.size(); ++i)
+        counts.push_back(links_of(machine, i).value_or(0));
+    const auto [fewest, most] = std::minmax_element(counts.begin(), counts.end());
+    if (*fewest == 0) return {};
+    if (*fewest < *most) return fmt::format("{} to {} links", *fewest, *most);
     const auto rate = detect::nominal_nvlink_gbytes_per_s(machine.gpus.front());
     const bool one_rate = all_equal(machine.gpus, detect::nominal_nvlink_gbytes_per_s);
-    if (rate && one_rate) return rate_text(*rate * most) + " GB/s";
-    return counted(static_cast<std::size_t>(most), "link");
+    if (rate && one_rate) return rate_text(*rate * *most) + " GB/s";
+    return counted(static_cast<std::size_t>(*most), "link");
+}
+
+/// Pairs of GPUs by what is told of them.
+struct PairCounts {
+    std::size_t all = 0;
+    std::size_t told = 0;    ///< their path is known
+    std::size_t linked = 0;  ///< by NVLink or xGMI
+    bool links_told = true;  ///< of every pair whose path is known
+    PathType farthest = PathType::LOC;
+};
+
+PairCounts count_pairs(const Machine& machine) {
+    PairCounts counts;
+    for (std::size_t a = 0; a < machine.gpus.size(); ++a)
+        for (std::size_t b = 0; b < a; ++b, ++counts.all) {
+            const PathType path = machine.gpu_paths[a][b];
+            if (path == PathType::DIS) continue;
+            ++counts.told;
+            if (path == PathType::NVL) ++counts.linked;
+            counts.farthest = std::max(counts.farthest, path);
+            const auto& links = machine.gpu_links;
+            counts.links_told =
+                counts.links_told && links.size() > a && links[a].size() > b && links[a][b] >= 0;
+        }
+    return counts;
 }
 
 /// "NVSwitch, 450 GB/s per GPU", "NVLink on 2 of 6 pairs, 4 links per GPU".
-std::string nvlink_summary(const Machine& machine, std::size_t linked, std::size_t pairs) {
+std::string nvlink_summary(const Machine& machine, const PairCounts& pairs) {
     std::string text = machine.nvswitch                       ? "NVSwitch"
                        : machine.gpus.front().vendor == "amd" ? "xGMI"
                                                               : "NVLink";
-    if (linked < pairs) text += fmt::format(" on {} of {} pairs", linked, pairs);
-    for (std::size_t gpu = 0; gpu < machine.gpus.size(); ++gpu)
-        if (links_of(machine, gpu) == 0) return text;
-    return fmt::format("{}, {} per GPU", text, link_count(machine));
+    if (pairs.linked < pairs.told)
+        text += fmt::format(" on {} of {} pairs", pairs.linked, pairs.told);
+    const std::string each = link_count(machine);
+    return each.empty() ? text : fmt::format("{}, {} per GPU", text, each);
 }
 
 /// How the GPUs reach each other, in a few words; "" for one GPU and for unknown paths.
 std::string link_summary(const Machine& machine) {
     if (!has_paths(machine)) return {};
-    std::size_t linked = 0;
-    std::size_t pairs = 0;
-    PathType farthest = PathType::LOC;
-    for (std::size_t a = 0; a < machine.gpus.size(); ++a)
-        for (std::size_t b = 0; b < a; ++b, ++pairs) {
-            if (machine.gpu_paths[a][b] == PathType::NVL) ++linked;
-            if (machine.gpu_paths[a][b] != PathType::DIS)  // unknown
-                farthest = std::max(farthest, machine.gpu_paths[a][b]);
-        }
-    if (linked > 0) return nvlink_summary(machine, linked, pairs);
-    if (farthest == PathType::LOC) return {};
-    // What the driver cannot tell without NVML may still be there.
-    const std::string_view what = machine.gpu_links.empty() ? "PCIe, NVLinks unknown" : "PCIe";
-    return fmt::format("{}, farthest pair {}", what, detect::path_name(farthest));
+    const PairCounts pairs = count_pairs(machine);
+    if (pairs.told == 0) return {};
+    std::string text;
+    if (pairs.linked > 0) {
+        text = nvlink_summary(machine, pairs);
+    } else {
+        // What the driver cannot tell without NVML may still be there, and files may leave it out.
+        const bool amd = machine.gpus.front().vendor == "amd";
+        const std::string_view unknown = amd ? ", xGMI unknown" : ", NVLinks unknown";
+        text = fmt::format("PCIe{}, farthest pair {}", pairs.links_told ? "" : unknown,
+                           detect::path_name(pairs.farthest));
+    }
+    const std::size_t untold = pairs.all - pairs.told;
+    return untold == 0 ? text : fmt::format("{}, {} not told", text, counted(untold, "pair"));
 }
 
 std::string gpu_summary(const Machine& machine) {
@@ -82,12 +107,26 @@ std::string gpu_summary(const Machine& machine) {
     return join(parts, " + ") + (links.empty() ? "" : " (" + links + ")");
 }
 
-/// "192 CPUs" where no cores are known.
-std::string cpu_count(const detect::Cpu& cpu) {
-    detect::CpuSet known = cpu.allowed;
-    if (known.empty())
-        for (const detect::NumaNode& node : cpu.numa_nodes) known = known | node.cpus;
-    return known.empty() ? "CPUs unknown" : counted(known.indices().size(), "CPU");
+/// Whether the NUMA nodes are all there are: what tells their memory, their distances or the
+/// packages tells of every node; what tells no more than CPUs near devices does not.
+bool tells_all_nodes(const detect::Cpu& cpu) {
+    return cpu.packages || !cpu.numa_distances.empty() ||
+           std::any_of(cpu.numa_nodes.begin(), cpu.numa_nodes.end(),
+                       [](const detect::NumaNode& node) { return node.memory_bytes.has_value(); });
+}
+
+/// "192 CPUs" where no cores are known, "96 CPUs near the GPUs" where others may exist.
+std::string cpu_count(const Machine& machine) {
+    const detect::Cpu& cpu = machine.cpu;
+    if (!cpu.allowed.empty()) return counted(cpu.allowed.indices().size(), "CPU");
+    detect::CpuSet known;
+    for (const detect::NumaNode& node : cpu.numa_nodes) known = known | node.cpus;
+    if (known.empty()) return "CPUs unknown";
+    const std::string count = counted(known.indices().size(), "CPU");
+    if (tells_all_nodes(cpu)) return count;
+    detect::CpuSet near;
+    for (const Gpu& gpu : machine.gpus) near = near | gpu.cpus;
+    return near == known ? count + " near the GPUs" : "at least " + count;
 }
 
 std::string core_summary(const Machine& machine) {
@@ -103,7 +142,7 @@ std::string core_summary(const Machine& machine) {
         return package.second != per_package.begin()->second;
     };
     if (per_package.empty())
-        text = cpu_count(cpu);
+        text = cpu_count(machine);
     else if (std::any_of(per_package.begin(), per_package.end(), differs))
         text = counted(cpu.cores.size(), "core");
     else

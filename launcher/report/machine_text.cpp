@@ -162,12 +162,19 @@ bool has_nic_paths(const Machine& machine) {
            has_shape(machine.gpu_nic_paths, machine.gpus.size(), machine.nics.size());
 }
 
-int links_of(const Machine& machine, std::size_t gpu) {
-    if (machine.gpu_links.size() <= gpu) return 0;
-    int links = 0;
-    for (const int count : machine.gpu_links[gpu])
-        links = machine.nvswitch ? std::max(links, count) : links + std::max(count, 0);
-    return links;
+std::optional<int> links_of(const Machine& machine, std::size_t gpu) {
+    if (machine.gpu_links.size() <= gpu) return std::nullopt;
+    int sum = 0;
+    int most = 0;
+    bool all_told = true;
+    for (const int count : machine.gpu_links[gpu]) {
+        all_told = all_told && count >= 0;
+        sum += std::max(count, 0);
+        most = std::max(most, count);
+    }
+    if (machine.nvswitch && most > 0) return most;
+    if (!all_told) return std::nullopt;
+    return sum;
 }
 
 std::optional<NearestGpus> nearest_gpus(const Machine& machine, std::size_t nic) {

@@ -46,8 +46,9 @@ std::string path_text(const detect::Machine& machine, std::size_t a, std::size_t
 bool has_paths(const detect::Machine& machine);      ///< gpu_paths has its shape and a pair
 bool has_nic_paths(const detect::Machine& machine);  ///< gpu_nic_paths has its shape
 
-/// NVLinks of a GPU by the matrix of links: to the switches, or all pairs together.
-int links_of(const detect::Machine& machine, std::size_t gpu);
+/// NVLinks of a GPU by the matrix of links: to the switches, or all pairs together. Nothing where
+/// the matrix does not tell all that it needs.
+std::optional<int> links_of(const detect::Machine& machine, std::size_t gpu);
 
 /// Positions of the GPUs nearest to the NIC, and the path of all of them.
 struct NearestGpus {

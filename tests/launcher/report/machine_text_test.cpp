@@ -53,7 +53,16 @@ TEST_CASE("links of a GPU are those to the switches or those of all pairs") {
     CHECK(launcher::links_of(machine, 3) == 18);
     machine.nvswitch = false;
     CHECK(launcher::links_of(machine, 3) == 7 * 18);
-    CHECK(launcher::links_of(machine, 8) == 0);
+    CHECK_FALSE(launcher::links_of(machine, 8).has_value());
+}
+
+TEST_CASE("links of a GPU with a pair that is not told") {
+    detect::Machine machine = hgx_machine();
+    machine.gpu_links[3][4] = -1;
+    CHECK(launcher::links_of(machine, 3) == 18);  // each pair shows those to the switches
+    machine.nvswitch = false;
+    CHECK_FALSE(launcher::links_of(machine, 3).has_value());
+    CHECK(launcher::links_of(machine, 2) == 7 * 18);
 }
 
 TEST_CASE("the nearest GPUs of an adapter") {

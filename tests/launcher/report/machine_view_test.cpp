@@ -116,7 +116,48 @@ TEST_CASE("the line tells how many pairs have NVLinks") {
     CHECK(says("(xGMI on 3 of 6 pairs"));
     machine.gpu_paths.assign(4, std::vector(4, PathType::SYS));
     machine.gpu_links.clear();
+    CHECK(says("(PCIe, xGMI unknown, farthest pair SYS)"));
+    machine.gpus[0].vendor = "nvidia";
     CHECK(says("(PCIe, NVLinks unknown, farthest pair SYS)"));
+    machine.gpu_links.assign(4, std::vector(4, -1));
+    CHECK(says("(PCIe, NVLinks unknown, farthest pair SYS)"));
+}
+
+TEST_CASE("the line counts only pairs that are told") {
+    detect::Machine machine = hgx_machine();
+    const auto says = [&](const char* words) {
+        return launcher::machine_line(machine).find(words) != std::string::npos;
+    };
+    const auto forget = [&](std::size_t a, std::size_t b) {
+        machine.gpu_paths[a][b] = machine.gpu_paths[b][a] = PathType::DIS;
+        machine.gpu_links[a][b] = machine.gpu_links[b][a] = -1;
+    };
+    forget(6, 7);
+    CHECK(says("(NVSwitch, 450 GB/s per GPU, 1 pair not told)"));
+    machine.nvswitch = false;
+    CHECK(says("(NVLink, 1 pair not told)"));
+    machine.gpu_paths[0][1] = machine.gpu_paths[1][0] = PathType::PHB;
+    machine.gpu_links[0][1] = machine.gpu_links[1][0] = 0;
+    CHECK(says("(NVLink on 26 of 27 pairs, 1 pair not told)"));
+    for (std::size_t a = 0; a < 8; ++a)
+        for (std::size_t b = 0; b < a; ++b) forget(a, b);
+    CHECK(says("8 x H100 80GB, 2 x 4 cores"));
+}
+
+TEST_CASE("the line tells CPUs near GPUs from all CPUs") {
+    detect::Machine machine = hgx_machine();
+    const auto says = [&](const char* words) {
+        return launcher::machine_line(machine).find(words) != std::string::npos;
+    };
+    machine.cpu.cores.clear();
+    machine.cpu.allowed = {};
+    CHECK(says(", 16 CPUs,"));  // the memory of the nodes is known, so these are all
+    machine.cpu.packages.reset();
+    machine.cpu.numa_distances.clear();
+    for (detect::NumaNode& node : machine.cpu.numa_nodes) node.memory_bytes.reset();
+    CHECK(says(", 16 CPUs near the GPUs,"));
+    machine.gpus.clear();
+    CHECK(says(" at least 16 CPUs,"));
 }
 
 TEST_CASE("names cannot act on a terminal or break a line") {
