@@ -94,6 +94,49 @@ std::string title_of(const Machine& machine, const std::optional<int>& numa_node
     return title;
 }
 
+/// What each device's place follows from. Vectors are indexed by device.
+struct Neighbours {
+    std::vector<std::optional<int>> numa_node;  ///< its own, else the one of those it is joined to
+    std::vector<std::size_t> around_cpu;        ///< first device that it reaches through one CPU
+    std::vector<bool> apart;                    ///< of such a first device: the set is a place
+};
+
+/// The node of a set is that of its first device whose node is known: a tree of switches lies on
+/// one node, and by PHB no path leaves a node.
+void spread_nodes(Sets& sets, std::vector<std::optional<int>>& nodes) {
+    std::map<std::size_t, std::optional<int>> node_of_set;
+    for (std::size_t device = 0; device < nodes.size(); ++device)
+        if (auto& node = node_of_set[sets.find(device)]; !node) node = nodes[device];
+    for (std::size_t device = 0; device < nodes.size(); ++device)
+        if (!nodes[device]) nodes[device] = node_of_set[sets.find(device)];
+}
+
+/// Sets around one CPU that hold several GPUs and reach some GPU outside by SYS.
+std::vector<bool> sets_apart(const Machine& machine, const std::vector<std::size_t>& around_cpu) {
+    std::vector<bool> several(around_cpu.size(), false);
+    std::vector<bool> far(around_cpu.size(), false);
+    for (std::size_t a = 0; has_paths(machine) && a < machine.gpus.size(); ++a)
+        for (std::size_t b = 0; b < machine.gpus.size(); ++b) {
+            const std::size_t set = around_cpu[a];
+            if (a != b && around_cpu[b] == set) several[set] = true;
+            if (around_cpu[b] != set && machine.gpu_paths[a][b] == PathType::SYS) far[set] = true;
+        }
+    for (std::size_t set = 0; set < several.size(); ++set) several[set] = several[set] && far[set];
+    return several;
+}
+
+Neighbours neighbours_of(const Machine& machine, const Devices& devices, Sets& trees, Sets& cpus) {
+    Neighbours found;
+    for (std::size_t device = 0; device < devices.size(); ++device) {
+        found.numa_node.push_back(numa_node_of(machine, devices, device));
+        found.around_cpu.push_back(cpus.find(device));
+    }
+    spread_nodes(trees, found.numa_node);
+    spread_nodes(cpus, found.numa_node);
+    found.apart = sets_apart(machine, found.around_cpu);
+    return found;
+}
+
 /// Key of a place, in the order of drawing: its NUMA node; the set of devices around one CPU by its
 /// first GPU; the rest.
 struct PlaceKey {
@@ -102,11 +145,16 @@ struct PlaceKey {
     friend auto operator<=>(const PlaceKey&, const PlaceKey&) = default;
 };
 
-PlaceKey key_of(const std::optional<int>& numa_node, std::size_t first_around_cpu,
-                std::size_t gpus) {
+PlaceKey key_of(const std::optional<int>& numa_node) {
     if (numa_node) return {PlaceKey::numa, static_cast<std::size_t>(*numa_node)};
-    if (first_around_cpu < gpus) return {PlaceKey::around_cpu, first_around_cpu};
     return {};
+}
+
+PlaceKey key_of(const Neighbours& neighbours, std::size_t device) {
+    const std::size_t first = neighbours.around_cpu[device];
+    if (!neighbours.numa_node[device] && neighbours.apart[first])
+        return {PlaceKey::around_cpu, first};
+    return key_of(neighbours.numa_node[device]);
 }
 
 /// The tree of `device` by the representatives of its switch and its tree of switches.
@@ -135,25 +183,19 @@ std::vector<Place> layout_of(const Machine& machine) {
     Sets trees = joined_by(machine, devices, PathType::PXB);
     Sets cpus = joined_by(machine, devices, PathType::PHB);
 
-    // A tree of switches lies in one place: that of its first device whose node is known.
-    std::map<std::size_t, std::optional<int>> node_of_tree;
-    for (std::size_t device = 0; device < devices.size(); ++device) {
-        std::optional<int>& node = node_of_tree[trees.find(device)];
-        if (!node) node = numa_node_of(machine, devices, device);
-    }
+    const Neighbours neighbours = neighbours_of(machine, devices, trees, cpus);
     std::map<PlaceKey, Place> places;
     for (const detect::NumaNode& node : machine.cpu.numa_nodes)
-        if (!node.cpus.empty()) places[key_of(node.os_index, 0, 0)].numa_node = node.os_index;
+        if (!node.cpus.empty()) places[key_of(node.os_index)].numa_node = node.os_index;
     std::map<std::size_t, std::size_t> tree_at;
     std::map<std::size_t, std::size_t> group_at;
     for (std::size_t device = 0; device < devices.size(); ++device) {
-        const std::size_t tree = trees.find(device);
-        const std::optional<int> node = node_of_tree[tree];
-        const PlaceKey key = key_of(node, cpus.find(device), devices.gpus);
+        const PlaceKey key = key_of(neighbours, device);
         Place& place = places[key];
-        place.numa_node = node;
+        place.numa_node = neighbours.numa_node[device];
         place.located = key.kind != PlaceKey::rest;
-        add_device(place, devices, device, tree_at, group_at, tree, switches.find(device));
+        add_device(place, devices, device, tree_at, group_at, trees.find(device),
+                   switches.find(device));
     }
     std::vector<Place> result;
     for (auto& [key, place] : places) {

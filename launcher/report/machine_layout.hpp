@@ -24,7 +24,8 @@ struct SwitchTree {
 };
 
 /// A NUMA node with its devices. Without a number: GPUs whose node is unknown but that reach each
-/// other through one CPU, with their NICs; or, not `located`, all other NICs.
+/// other through one CPU and some other GPU by SYS, with their NICs; or, not `located`, all other
+/// devices.
 struct Place {
     std::optional<int> numa_node;
     bool located = true;            ///< other places that are located are reached by SYS

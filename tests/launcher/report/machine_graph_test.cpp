@@ -100,6 +100,61 @@ TEST_CASE("adapters of unknown kind are drawn where their paths say") {
     CHECK(text.find("eth0") == std::string::npos);  // no path, no kind
 }
 
+TEST_CASE("devices of unknown NUMA nodes share a frame unless paths tell them apart") {
+    struct Row {
+        const char* name;
+        std::optional<PathType> within;   ///< path of GPUs 0-3 and of 4-7; nothing = no paths
+        std::optional<PathType> between;  ///< of one half to the other
+        std::size_t frames;
+        bool sys;
+    };
+    const Row rows[] = {
+        {"no paths", {}, {}, 1, false},
+        {"NVLink tells nothing of CPUs", PathType::NVL, PathType::NVL, 1, false},
+        {"hives", PathType::NVL, PathType::SYS, 1, false},
+        {"every pair far", PathType::SYS, PathType::SYS, 1, false},
+        {"two CPUs", PathType::PHB, PathType::SYS, 2, true},
+        {"two CPUs, far pairs not told", PathType::PHB, PathType::DIS, 1, false},
+        {"two CPUs, far pairs by NVLink", PathType::PHB, PathType::NVL, 1, false},
+        {"two switches", PathType::PIX, PathType::SYS, 2, true},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.name);
+        detect::Machine machine;
+        machine.gpus.resize(8);
+        for (int i = 0; i < 8; ++i) machine.gpus[static_cast<std::size_t>(i)].index = i;
+        if (row.within) machine.gpu_paths.assign(8, std::vector(8, *row.between));
+        for (std::size_t a = 0; row.within && a < 8; ++a)
+            for (std::size_t b = 0; b < 8; ++b)
+                if (a == b)
+                    machine.gpu_paths[a][b] = PathType::LOC;
+                else if (a / 4 == b / 4)
+                    machine.gpu_paths[a][b] = *row.within;
+        const std::string text = launcher::machine_drawing(machine, launcher::Strokes::ascii);
+        CHECK(split(text, '\n').size() > 8);
+        std::size_t frames = 0;
+        for (const std::string& line : split(text, '\n'))
+            if (line.find("NUMA node unknown") != std::string::npos) ++frames;
+        CHECK(frames == row.frames);
+        CHECK((text.find("| SYS\n") != std::string::npos) == row.sys);
+        CHECK(text.find("reach each other") == std::string::npos);
+        CHECK((launcher::machine_dot(machine).find("SYS") != std::string::npos) == row.sys);
+    }
+}
+
+TEST_CASE("an adapter lies on the node of the GPUs that it reaches through their CPU") {
+    detect::Machine machine = hgx_machine();
+    for (detect::Nic& each : machine.nics) each.numa_node.reset();
+    for (std::size_t gpu = 0; gpu < 8; ++gpu)
+        for (std::size_t n = 0; n < machine.nics.size(); ++n)
+            if (auto& path = machine.gpu_nic_paths[gpu][n]; path && *path < PathType::PHB)
+                path = PathType::PHB;
+    const std::string text = launcher::machine_drawing(machine, launcher::Strokes::ascii);
+    CHECK(text.find("NUMA node unknown") == text.rfind("NUMA node unknown"));  // eth0 alone
+    CHECK(text.find("mlx5_0") < text.find("NUMA node 1"));
+    CHECK(text.find("mlx5_3") > text.find("NUMA node 1"));
+}
+
 TEST_CASE("matrices of another shape than the lists are not drawn") {
     detect::Machine machine = hgx_machine();
     machine.gpu_paths.pop_back();
