@@ -248,20 +248,53 @@ class TreeWriter {
     int links_left_out_ = 0;
 };
 
+/// Links of a directory of the tree whose targets are not in it.
+struct Dangling {
+    std::size_t links = 0;
+    std::size_t entries = 0;
+    bool nothing_told() const { return links == entries; }
+};
+
+Dangling dangling_in(const Files& files, const std::string& directory) {
+    Dangling found;
+    for (const std::string& name : files.list(directory)) {
+        ++found.entries;
+        if (!files.exists(directory + "/" + name)) ++found.links;
+    }
+    return found;
+}
+
+/// Says of which devices the tree has the names alone.
+void note_dangling(const Dangling& found, const std::string& directory, Machine& machine) {
+    if (found.links > 0)
+        machine.notes.push_back(
+            fmt::format("{} of {} links in {} lead to what is not in the tree: pack /sys/devices "
+                        "too",
+                        found.links, found.entries, directory));
+}
+
 /// Detection below `root`, with what a tree leaves open marked as such.
 Machine detect_root(const std::string& root) {
     Sources sources;
     sources.root = root;
     Machine machine = detect_machine(sources);
     const Files files(root);
-    if (machine.gpus.empty() && files.list("/sys/bus/pci/devices").empty()) {
+    const Dangling pci = dangling_in(files, "/sys/bus/pci/devices");
+    const Dangling interfaces = dangling_in(files, "/sys/class/net");
+    if (machine.gpus.empty() && pci.nothing_told()) {
         machine.gpus_known = false;
-        machine.notes.push_back("no PCI devices in the tree (/sys/bus/pci): GPUs are unknown");
+        if (pci.entries == 0)
+            machine.notes.emplace_back(
+                "no PCI devices in the tree (/sys/bus/pci): GPUs are unknown");
     }
-    if (machine.nics.empty() && files.list("/sys/class/net").empty()) {
+    if (machine.nics.empty() && interfaces.nothing_told()) {
         machine.nics_known = false;
-        machine.notes.push_back("no interfaces in the tree (/sys/class/net): NICs are unknown");
+        if (interfaces.entries == 0)
+            machine.notes.emplace_back(
+                "no interfaces in the tree (/sys/class/net): NICs are unknown");
     }
+    note_dangling(pci, "/sys/bus/pci/devices", machine);
+    note_dangling(interfaces, "/sys/class/net", machine);
     return machine;
 }
 

@@ -132,6 +132,24 @@ TEST_CASE("a directory that is no copy of /sys is refused with what is expected"
     }
 }
 
+TEST_CASE("links whose targets were not packed tell nothing") {
+    const tests::Tree tree;
+    tree.processors(1, 1);
+    for (const char* address : {"0000:01:00.0", "0000:02:00.0"})
+        tree.link(std::string("/sys/bus/pci/devices/") + address,
+                  std::string("../../../devices/pci0000:00/") + address);
+    tree.link("/sys/class/net/eth0", "../../devices/pci0000:00/0000:01:00.0/net/eth0");
+    const Machine machine = machine_from_tree(tree.root());
+    CHECK(machine.gpus.empty());
+    CHECK(machine.nics.empty());
+    CHECK_FALSE(machine.gpus_known);
+    CHECK_FALSE(machine.nics_known);
+    CHECK(tests::has_note(machine, "2 of 2 links in /sys/bus/pci/devices lead to what is not in"));
+    CHECK(tests::has_note(machine, "1 of 1 links in /sys/class/net lead to what is not in"));
+    tree.interface("lo", 1, 772);
+    CHECK(machine_from_tree(tree.root()).nics_known);
+}
+
 TEST_CASE("what a tree has no files of is unknown, not absent") {
     const tests::Tree tree;
     tree.processors(1, 1);
