@@ -181,6 +181,9 @@ class MachineFromLog {
         if (over_interfaces()) return;
         std::size_t count = facts_.devices.size();
         constexpr std::uint64_t kMost = 256;
+        for (const std::string& device : facts_.net_devices)
+            if (const auto number = to_integer(device); number && *number >= 0 && *number < 256)
+                count = std::max(count, static_cast<std::size_t>(*number) + 1);
         for (const auto& [node, place] : facts_.places)
             if (node.first == "NET" && node.second < kMost)
                 count = std::max<std::size_t>(count, node.second + 1);
@@ -204,6 +207,8 @@ class MachineFromLog {
             name_port(facts_.devices[number], nic);
         else if (named != facts_.device_names.end())
             name_port(named->second, nic);
+        else if (facts_.provider == "efa")
+            nic.kind = NicKind::efa;
         const LogNode node{"NET", number};
         nic.numa_node = numa_node(node);
         const auto place = facts_.places.find(node);
@@ -304,6 +309,15 @@ class MachineFromLog {
         if (!facts_.path_variables.empty() && !machine_.gpu_paths.empty())
             notes.push_back(fmt::format("paths are those that NCCL used under {}",
                                         printable(join(facts_.path_variables, ", "))));
+        if (!facts_.network_variables.empty() && !machine_.nics.empty())
+            notes.push_back(fmt::format("the interfaces are those that NCCL used under {}",
+                                        printable(join(facts_.network_variables, ", "))));
+        if (facts_.torn > 0)
+            notes.push_back(fmt::format(
+                "{} lines of the log are torn (several processes wrote to one file): part of what "
+                "they told is lost",
+                facts_.torn));
+        note_missing_gpus();
         if (!machine_.gpus.empty() && machine_.gpu_paths.empty())
             notes.emplace_back(
                 "the log has no tree of the node: NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET prints it");
@@ -312,6 +326,22 @@ class MachineFromLog {
                 "the log tells of the GPUs and interfaces that NCCL used, no others");
         if (facts_.rccl && !facts_.version.empty())
             notes.push_back(fmt::format("the library is RCCL {}", printable(facts_.version)));
+    }
+
+    /// GPUs that the log proves without telling where they are.
+    void note_missing_gpus() {
+        for (const auto& [rank, facts] : facts_.ranks)
+            if (facts.bus_id.empty() && facts.nvml_device)
+                machine_.notes.push_back(
+                    fmt::format("rank {} has GPU {}, whose bus id stands in no readable line: it "
+                                "is left out",
+                                rank, *facts.nvml_device));
+        int last = -1;
+        for (const Gpu& gpu : machine_.gpus) last = std::max(last, gpu.index);
+        if (last >= static_cast<int>(machine_.gpus.size()))
+            machine_.notes.push_back(
+                fmt::format("GPU {} is in the log: the host has at least {} GPUs, {} are told",
+                            last, last + 1, machine_.gpus.size()));
     }
 
     LogFacts facts_;

@@ -1,6 +1,8 @@
 #include "detect/import/nccl_log_facts.hpp"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 namespace toporun::detect {
 namespace {
@@ -30,6 +32,9 @@ class HostReader {
         take_event(line.event);
         for (const char* word : {"RCCL", "ROCr"})
             facts_.rccl = facts_.rccl || line.record.message.find(word) != std::string::npos;
+        constexpr std::string_view kProvider = "NET/OFI Selected Provider is ";
+        if (line.record.message.starts_with(kProvider))
+            facts_.provider = line.record.message.substr(kProvider.size(), 32);
         const auto thread = std::pair(line.record.pid, line.record.tid);
         take_graph(nccl_log::parse_graph(line.record.message), positions_[thread]);
     }
@@ -80,15 +85,27 @@ class HostReader {
         for (const std::string* device : {&way.from_device, &way.to_device})
             if (local && device->size() >= kShortestBusId && facts_.bus_ids.size() < kMostNodes)
                 facts_.bus_ids.insert(*device);
+        // "NET/AWS Libfabric/1/GDRDMA": a plugin does not list its devices otherwise.
+        if (way.transport != Transport::net) return;
+        const std::size_t start = way.via.find('/', std::string_view("NET/").size());
+        if (start == std::string::npos || facts_.net_devices.size() >= kMostNodes) return;
+        facts_.net_devices.insert(
+            way.via.substr(start + 1, way.via.find('/', start + 1) - start - 1));
     }
 
     void take_variable(const nccl_log::Variable& variable) {
-        for (const char* name :
-             {"NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE", "NCCL_NET_GDR_LEVEL", "NCCL_PXN_DISABLE"}) {
-            const std::string text = variable.name + "=" + variable.value;
-            if (variable.name == name && !has(facts_.path_variables, text))
-                facts_.path_variables.push_back(text);
-        }
+        constexpr std::array<std::string_view, 4> kOfPaths = {
+            "NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE", "NCCL_NET_GDR_LEVEL", "NCCL_PXN_DISABLE"};
+        constexpr std::array<std::string_view, 5> kOfNetworks = {
+            "NCCL_SOCKET_IFNAME", "NCCL_SOCKET_FAMILY", "NCCL_IB_HCA", "NCCL_IB_DISABLE",
+            "NCCL_NET"};
+        const std::string text = variable.name + "=" + variable.value;
+        const auto add = [&](const auto& names, std::vector<std::string>& list) {
+            const bool named = std::find(names.begin(), names.end(), variable.name) != names.end();
+            if (named && !has(list, text) && list.size() < kMostNodes) list.push_back(text);
+        };
+        add(kOfPaths, facts_.path_variables);
+        add(kOfNetworks, facts_.network_variables);
     }
 
     static bool has(const std::vector<std::string>& list, const std::string& word) {
@@ -170,6 +187,13 @@ class HostCounts {
             host.tree = host.tree || std::holds_alternative<nccl_log::PathLine>(event);
         }
         for (const Host& host : hosts_) most_ = std::max(most_, host.lines);
+        for (Host& host : hosts_) host.whole = whole_name(host);
+    }
+
+    /// The host that a name stands for: itself, or the one that it is a torn form of.
+    const std::string& host_of(const std::string& name) const {
+        const auto found = positions_.find(name);
+        return found == positions_.end() ? name : hosts_[found->second].whole;
     }
 
     std::size_t count() const {
@@ -192,13 +216,30 @@ class HostCounts {
         std::string name;
         std::size_t lines = 0;
         bool tree = false;
+        std::string whole;  ///< the name it is a torn form of, else its own
     };
 
-    bool real(const Host& host) const { return host.lines * 50 >= most_; }
+    /// Many hosts are compared with few: logs of thousands of nodes are not torn.
+    static constexpr std::size_t kMostCompared = 256;
+    static constexpr std::size_t kFewer = 8;  ///< a torn form is this much rarer
+
+    bool real(const Host& host) const {
+        return host.whole == host.name && host.lines * 50 >= most_;
+    }
+
+    std::string whole_name(const Host& host) const {
+        for (std::size_t i = 0; i < std::min(hosts_.size(), kMostCompared); ++i) {
+            const Host& other = hosts_[i];
+            if (host.lines * kFewer <= other.lines &&
+                (host.name.ends_with(other.name) || other.name.ends_with(host.name)))
+                return other.name;
+        }
+        return host.name;
+    }
 
     Host& find(const std::string& name) {
         const auto [entry, added] = positions_.try_emplace(name, hosts_.size());
-        if (added) hosts_.push_back({name, 0, false});
+        if (added) hosts_.push_back({name, 0, false, name});
         return hosts_[entry->second];
     }
 
@@ -216,16 +257,18 @@ LogFacts read_nccl_log(const Lines& lines) {
     const HostCounts hosts(parsed);
     const std::string host = hosts.first();
     HostReader reader(host);
-    std::size_t first = parsed.size(), last = 0;
+    std::size_t first = parsed.size(), last = 0, torn = 0;
     for (std::size_t i = 0; i < parsed.size(); ++i) {
         const Line& line = parsed[i];
         if (!line.from_nccl()) continue;
         first = std::min(first, i);
         last = i;
         // A version line without a prefix speaks for all.
-        if (line.record.host == host || line.record.host.empty()) reader.take(line);
+        if (line.record.host.empty() || hosts.host_of(line.record.host) == host) reader.take(line);
+        if (line.torn || hosts.host_of(line.record.host) != line.record.host) ++torn;
     }
     LogFacts facts = reader.result();
+    facts.torn = torn;
     facts.hosts = hosts.count();
     // What the training wrote in between belongs to the log.
     facts.understood.assign(parsed.size(), false);

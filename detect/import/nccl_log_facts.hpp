@@ -60,13 +60,18 @@ struct LogFacts {
     std::string network;                          ///< of `Using network`
     std::map<int, std::string> device_names;      ///< of NETs, by number
     std::vector<nccl_log::GpuDirectDistance> distances;
+    std::set<std::string> net_devices;  ///< of NET connections, where the network is a plugin's
+    std::string provider;               ///< of libfabric: "efa"
     std::vector<std::string> path_variables;  ///< "NCCL_P2P_LEVEL=SYS": they change what is printed
-    std::size_t records = 0;                  ///< lines of NCCL
+    std::vector<std::string> network_variables;  ///< "NCCL_SOCKET_IFNAME=lo", likewise
+    std::size_t records = 0;                     ///< lines of NCCL
+    std::size_t torn = 0;                        ///< lines that another process wrote into
     std::vector<bool> understood;
 };
 
-/// Reads the first host that printed its tree, else the first host. A host with few lines beside
-/// another's many is none: names are torn where several processes write to one file.
+/// Reads the first host that printed its tree, else the first host. Names are torn where several
+/// processes write to one file: a host with few lines beside another's many is none, and one whose
+/// name is the end of another's, or ends with it, is that other one.
 LogFacts read_nccl_log(const Lines& lines);
 
 }  // namespace toporun::detect

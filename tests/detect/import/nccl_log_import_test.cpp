@@ -116,6 +116,58 @@ TEST_CASE("a torn host name is no host") {
     CHECK_FALSE(machine.gpus_known);
 }
 
+TEST_CASE("lines that another process wrote into are told, their host is the whole name") {
+    const std::string rank0 =
+        "node-a:11:21 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 nvmlDev 0 "
+        "busId 2000 commId 0x24 - Init COMPLETE\n";
+    const std::string filler = "node-a:12:22 [1] NCCL INFO Connected all trees\n";
+    const std::string torn =
+        "per peer node-a:80356node-a:12:22 [1] NCCL INFO comm 0x2 rank 1 nranks 2 cudaDev 1 "
+        "nvmlDev 1 bu\n";
+    const detect::Machine machine =
+        import_text(repeated(filler, 20) + torn + "0node-a:12:22 [1] NCCL INFO Connected\n" +
+                    "de-a:12:22 [1] NCCL INFO Connected node-a:11:21 [0] NCCL INFO Conn\n" + rank0);
+    CHECK(machine.hostname == "node-a");
+    REQUIRE(machine.gpus.size() == 1);
+    CHECK_FALSE(has_note(machine, "hosts"));
+    const std::string notes = join(machine.notes, "; ");
+    CAPTURE(notes);
+    CHECK(has_note(machine, "3 lines of the log are torn"));
+}
+
+TEST_CASE("what the log proves but does not tell is noted") {
+    const auto init = [](int rank, int device, const std::string& bus_id) {
+        const std::string number = std::to_string(device);
+        return "node-a:1" + number + ":2 [" + number +
+               "] NCCL INFO ncclCommInitRank comm 0x1 rank " + std::to_string(rank) +
+               " nranks 16 cudaDev " + number + " nvmlDev " + number + " busId " + bus_id +
+               " commId 0x24 - Init COMPLETE\n";
+    };
+    const detect::Machine machine = import_text(init(8, 0, "18000") + init(15, 7, "db000"));
+    CHECK(machine.gpus.size() == 2);
+    CHECK(has_note(machine, "the host has at least 8 GPUs, 2 are told"));
+    const detect::Machine whole = import_text(init(0, 0, "18000") + init(1, 1, "db000"));
+    CHECK_FALSE(has_note(whole, "at least"));
+}
+
+TEST_CASE("interfaces taken by the user's word, and adapters of a plugin") {
+    const detect::Machine lo = import_text(
+        "node-a:1:1 [0] NCCL INFO NCCL_SOCKET_IFNAME set by environment to lo\n"
+        "node-a:1:1 [0] NCCL INFO Bootstrap : Using [0]lo:127.0.0.1<0>\n"
+        "node-a:1:1 [0] NCCL INFO NET/Socket : Using [0]lo:127.0.0.1<0>\n"
+        "node-a:1:1 [0] NCCL INFO Using network Socket\n");
+    CHECK(has_note(lo, "that NCCL used under NCCL_SOCKET_IFNAME=lo"));
+    const detect::Machine efa = import_text(
+        "node-a:1:1 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>\n"
+        "node-a:1:1 [0] NCCL INFO NET/OFI Selected Provider is efa\n"
+        "node-a:1:1 [0] NCCL INFO Using network AWS Libfabric\n"
+        "node-a:1:2 [0] NCCL INFO Channel 00 : 0[101c0] -> 8[101c0] [send] via NET/AWS "
+        "Libfabric/1/GDRDMA\n");
+    REQUIRE(nic_names(efa) == "NET/0 NET/1 eth0");
+    CHECK(efa.nics[0].kind == detect::NicKind::efa);
+    CHECK(efa.nics[2].kind == detect::NicKind::ethernet);
+}
+
 TEST_CASE("a log that tells nothing says what would") {
     CHECK_THROWS_WITH_AS(import_text("node-a:7:9 [0] NCCL INFO Connected all rings\n"),
                          "NCCL's log tells nothing of the machine", Error);
