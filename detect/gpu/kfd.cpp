@@ -11,6 +11,9 @@
 namespace toporun::detect {
 namespace {
 
+constexpr std::uint64_t kKfdXgmi = 11;       ///< CRAT_IOLINK_TYPE_XGMI
+constexpr std::uint64_t kKfdHopWeight = 15;  ///< weight of one xGMI hop; PCIe has 20
+
 constexpr std::size_t kMostProperties = 8192;  ///< bytes; the kernel's files end below a page
 constexpr std::size_t kMostEntries = 512;      ///< nodes, and links or banks of one
 constexpr std::uint64_t kMostLinksOfPair = 16;

@@ -12,9 +12,6 @@
 /// kfd_crat.c of Linux 6.12), 0 where one is missing.
 namespace toporun::detect {
 
-inline constexpr std::uint64_t kKfdXgmi = 11;       ///< CRAT_IOLINK_TYPE_XGMI
-inline constexpr std::uint64_t kKfdHopWeight = 15;  ///< weight of one xGMI hop; PCIe has 20
-
 struct KfdLink {
     std::uint64_t type = 0;
     std::uint64_t to = 0;  ///< number of a node

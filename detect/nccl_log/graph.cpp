@@ -55,13 +55,8 @@ GraphEvent parse_header(std::string_view message) {
     Cursor cursor(message);
     if (!cursor.skip("=== System : ")) return {};
     if (!cursor.skip("maxBw ") && !cursor.skip("maxWidth ")) return {};
-    SystemHeader header;
-    const auto most = real_number(cursor);
-    if (!most) return {};
-    header.max_gbytes_per_s = *most;
-    if (cursor.skip(" totalBw ") || cursor.skip(" totalWidth "))
-        header.total_gbytes_per_s = real_number(cursor).value_or(0);
-    return header;
+    if (!real_number(cursor)) return {};
+    return SystemHeader{};
 }
 
 GraphEvent parse_tree_line(std::string_view message) {
@@ -138,10 +133,8 @@ GraphEvent parse_distance(std::string_view message) {
     if (!cursor.skip(" (distance ")) return {};
     const auto distance = cursor.number<int>();
     if (!distance || (!cursor.skip(" <= ") && !cursor.skip(" > "))) return {};
-    const auto limit = cursor.number<int>();
-    if (!limit) return {};
+    if (!cursor.number<int>()) return {};  // NCCL's limit
     event.distance = *distance;
-    event.limit = *limit;
     return event;
 }
 

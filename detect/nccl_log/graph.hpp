@@ -21,11 +21,8 @@ struct GraphNode {
     friend bool operator==(const GraphNode&, const GraphNode&) = default;
 };
 
-/// `=== System : maxBw 240.0 totalBw 240.0 ===`
-struct SystemHeader {
-    double max_gbytes_per_s = 0;
-    double total_gbytes_per_s = 0;
-};
+/// `=== System : maxBw 240.0 totalBw 240.0 ===`, the line that begins the tree.
+struct SystemHeader {};
 
 /// The line of `=` that ends the tree.
 struct SystemEnd {};
@@ -59,7 +56,6 @@ struct GpuDirectDistance {
     std::string gpu;   ///< bus id in hex up to 2.23, rank from 2.24 on, as printed
     std::string hca;   ///< number of the adapter as printed
     int distance = 0;  ///< a number of the path type, which depends on the version
-    int limit = 0;
 };
 
 /// `NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'`, 2.13 and later: names the adapters of any

@@ -19,10 +19,8 @@ Event read(const std::string& message) {
 }  // namespace
 
 TEST_CASE("the head of the tree in old and new words") {
-    CHECK(read<SystemHeader>("=== System : maxWidth 21.0 totalWidth 42.5 ===").max_gbytes_per_s ==
-          doctest::Approx(21));
-    CHECK(read<SystemHeader>("=== System : maxBw 48.0 totalBw 370.8 ===").total_gbytes_per_s ==
-          doctest::Approx(370.8));
+    read<SystemHeader>("=== System : maxWidth 21.0 totalWidth 42.5 ===");
+    read<SystemHeader>("=== System : maxBw 48.0 totalBw 370.8 ===");
     read<SystemEnd>("==========================================");
 }
 
@@ -63,7 +61,6 @@ TEST_CASE("distances and names of adapters") {
     CHECK(far.gpu == "ca000");
     CHECK(far.hca == "0");
     CHECK(far.distance == 7);
-    CHECK(far.limit == 4);
     const auto near = read<GpuDirectDistance>(
         "GPU Direct RDMA Enabled for GPU 3 / HCA a (distance 4 <= 5), read 1 mode Default");
     CHECK(near.enabled);
