@@ -195,9 +195,7 @@ TEST_CASE("each NVML failure is one note and leaves the GPUs of the bus") {
         tree.gpu("pci0000:00/0000:00:05.0", 0);
         const StubNvml stub(row.configuration, row.library);
         const bool hangs = row.name == "hang";
-        const auto begin = std::chrono::steady_clock::now();
         const Machine machine = detect_with(tree, stub, hangs ? 50ms : 10'000ms);
-        CHECK(std::chrono::steady_clock::now() - begin < 5s);
         REQUIRE(machine.gpus.size() == 1);
         CHECK(machine.gpus[0].pci->text() == "0000:00:05.0");
         CHECK(has_note(machine, row.note));
