@@ -25,7 +25,7 @@ bool read_left(const std::vector<std::string_view>& parts, PastedPort& port) {
     for (std::size_t i = at + 1; i + 1 < parts.size(); ++i) {
         if (parts[i] != "port") continue;
         port.port = number_in(parts[i + 1], 1, 255);
-        if (i + 2 < parts.size()) port.state = without_brackets(parts[i + 2]);
+        if (i + 2 < parts.size() && !take_state(without_brackets(parts[i + 2]), port)) return false;
         return port.port.has_value();
     }
     return false;
@@ -43,8 +43,11 @@ std::optional<PastedPort> read_netdev_line(std::string_view text) {
             port.interface_state = "up";
         else if (word == "(Down)")
             port.interface_state = "down";
+        else
+            return std::nullopt;
     }
-    return port;
+    // A script without the state of the interface prints a name alone.
+    return port.interface.empty() ? std::nullopt : std::optional(port);
 }
 
 std::optional<PastedPort> read_rdma_line(std::string_view text) {
@@ -57,7 +60,7 @@ std::optional<PastedPort> read_rdma_line(std::string_view text) {
     port.port = number_in(parts[1].substr(slash + 1), 1, 255);
     if (!port.port || !rdma_name(port.device)) return std::nullopt;
     for (std::size_t i = 2; i + 1 < parts.size(); ++i) {
-        if (parts[i] == "state") port.state = parts[i + 1];
+        if (parts[i] == "state" && !take_state(parts[i + 1], port)) return std::nullopt;
         if (parts[i] == "sm_lid") port.link_layer = "InfiniBand";
         if (parts[i] == "netdev" && interface_name(parts[i + 1])) port.interface = parts[i + 1];
     }

@@ -65,16 +65,19 @@ class Blocks {
     }
 
     bool fact(std::string_view key, std::string_view value) {
-        if (key == "Node GUID") device_.guid = value;
-        if (in_port_) {
-            PastedPort& port = ports.back();
-            if (key == "State" || key == "state") port.state = value;
-            if (key == "Rate" || key == "rate") port.rate_gbits = listed_rate(value);
-            if (key == "Link layer" || key == "link_layer") port.link_layer = value;
-            if (key == "default gid")
-                if (const auto gid = listed_gid(0, value, "", "")) port.gids = {*gid};
-        }
-        return known(key);
+        if (key == "Node GUID") return take_guid(value, device_);
+        return in_port_ ? port_fact(key, value, ports.back()) : known(key);
+    }
+
+    static bool port_fact(std::string_view key, std::string_view value, PastedPort& port) {
+        if (key == "State" || key == "state") return take_state(value, port);
+        if (key == "Link layer" || key == "link_layer") return take_link_layer(value, port);
+        if (key == "Rate") return take_rate(value, "", port);
+        if (key == "rate") return take_rate(value, "Gb/sec", port);
+        if (key != "default gid") return known(key);
+        const auto gid = listed_gid(0, value, "", "");
+        if (gid) port.gids = {*gid};
+        return gid || empty_gid(value);
     }
 
     static bool known(std::string_view key) {

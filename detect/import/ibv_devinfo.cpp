@@ -47,9 +47,8 @@ class Blocks {
             port_->port = number_in(pair->second, 1, 255);
             return port_->port.has_value();
         }
-        device_fact(pair->first, pair->second);
-        if (port_) port_fact(pair->first, pair->second);
-        return true;
+        return port_ ? port_fact(pair->first, pair->second)
+                     : device_fact(pair->first, pair->second);
     }
 
     std::vector<PastedPort> take() {
@@ -58,26 +57,41 @@ class Blocks {
     }
 
   private:
-    void device_fact(std::string_view key, std::string_view value) {
-        if (port_) return;
-        if (key == "node_guid") device_.guid = value;
-        if (key == "vendor_id") device_.vendor_id = value;
+    bool device_fact(std::string_view key, std::string_view value) {
+        if (key == "node_guid") return take_guid(value, device_);
+        if (key != "vendor_id") return true;
+        device_.vendor_id = value;
+        return value.size() == 6;  // "0x02c9"
     }
 
-    void port_fact(std::string_view key, std::string_view value) {
-        if (key == "state") port_->state = value;
-        if (key == "link_layer") port_->link_layer = value;
-        if (key == "active_mtu") port_->mtu = number_in(value.substr(0, value.find(' ')), 1, 65536);
-        if (key == "active_width") width_ = lanes(value);
-        if (key == "active_speed") lane_gbits_ = listed_rate(value);
+    bool port_fact(std::string_view key, std::string_view value) {
+        if (key == "state") return take_state(value, *port_);
+        if (key == "link_layer") return take_link_layer(value, *port_);
+        if (key == "active_mtu") {
+            port_->mtu = number_in(value.substr(0, value.find(' ')), 1, 65536);
+            return port_->mtu && value.ends_with(')');
+        }
+        if (key == "active_width") {
+            width_ = lanes(value);
+            return width_.has_value();
+        }
+        if (key == "active_speed") {
+            if (value.find("Gbps") != std::string_view::npos) lane_gbits_ = listed_rate(value);
+            return lane_gbits_.has_value();
+        }
         const auto index = gid_index(key);
-        if (!index) return;
-        // "fe80::1, RoCE v2"; old ones print no type.
-        const std::size_t comma = value.find(',');
-        const std::string_view type =
-            comma == std::string_view::npos ? std::string_view() : value.substr(comma + 1);
-        if (auto gid = listed_gid(*index, value.substr(0, comma), type, ""))
-            port_->gids.push_back(std::move(*gid));
+        return !index || take_gid(*index, value);
+    }
+
+    /// "fe80::1, RoCE v2"; old ones print no type.
+    bool take_gid(int index, std::string_view value) {
+        const std::size_t comma = std::min(value.find(','), value.size());
+        const std::string_view type = trim(value.substr(std::min(comma + 1, value.size())));
+        auto gid = listed_gid(index, value.substr(0, comma), type, "");
+        if (!gid) return empty_gid(value.substr(0, comma));
+        const bool understood = comma == value.size() || !gid->type.empty();
+        port_->gids.push_back(std::move(*gid));
+        return understood;
     }
 
     void finish() {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "detect/network/port_state.hpp"
 
 namespace toporun::detect {
 namespace {
@@ -211,17 +212,6 @@ std::string lower(std::string_view text) {
     return out;
 }
 
-/// Nic::port_state of "4: ACTIVE", "PORT_ACTIVE (4)", "Active", "INIT", "Initializing", ... A port
-/// that defers an error is still active to the kernel's readers, but carries nothing.
-std::string port_state(std::string_view text) {
-    const std::string word = lower(text);
-    if (word.find("defer") != std::string::npos) return "down";
-    for (const auto& [part, state] : {std::pair{"active", "active"}, std::pair{"down", "down"},
-                                      std::pair{"init", "init"}, std::pair{"arm", "armed"}})
-        if (word.find(part) != std::string::npos) return state;
-    return {};
-}
-
 /// "0x0002c90300000001", "0002:c903:0000:0001": groups of four hexadecimal digits.
 std::string guid_text(std::string_view text) {
     std::string digits;
@@ -399,13 +389,48 @@ std::optional<Gid> listed_gid(int index, std::string_view address, std::string_v
     return gid;
 }
 
+bool empty_gid(std::string_view address) {
+    return address_with_prefix(trim(address)) == "::";
+}
+
+bool take_state(std::string_view value, PastedPort& port) {
+    const bool understood = port_state_of(value).has_value();
+    if (understood) port.state = value;
+    return understood;
+}
+
+bool take_link_layer(std::string_view value, PastedPort& port) {
+    const std::string word = lower(value);
+    for (const std::string_view layer : {"InfiniBand", "Ethernet", "Unspecified", "Unknown"}) {
+        if (word != lower(layer) && !(word == "ib" && layer == "InfiniBand")) continue;
+        port.link_layer = layer;
+        return true;
+    }
+    return false;
+}
+
+bool take_rate(std::string_view value, std::string_view unit, PastedPort& port) {
+    const std::size_t end = std::min(value.find_first_not_of("0123456789."), value.size());
+    if (!trim(value.substr(end)).starts_with(unit) || (unit.empty() && end != value.size()))
+        return false;
+    const auto rate = listed_rate(value.substr(0, end));
+    if (rate) port.rate_gbits = rate;
+    return rate || value.substr(0, end) == "0";
+}
+
+bool take_guid(std::string_view value, PastedPort& port) {
+    port.guid = value;
+    const auto zeros = value.find_first_not_of("0x:") == std::string_view::npos;
+    return value.empty() || zeros || !guid_text(value).empty();
+}
+
 Nic to_nic(const PastedPort& pasted) {
     Nic nic;
     nic.name = printable(pasted.device);
     nic.rdma_device = nic.name;
     nic.port = pasted.port;
     nic.kind = port_kind(pasted);
-    nic.port_state = port_state(pasted.state);
+    nic.port_state = port_state_of(pasted.state).value_or("");
     nic.state = nic.port_state.empty() ? "unknown" : nic.port_state == "active" ? "up" : "down";
     // A port without a link shows a rate that is no fact: the slowest one, "10".
     if (nic.state != "down") nic.speed_gbits = pasted.rate_gbits;
@@ -429,8 +454,11 @@ Machine machine_of_ports(const std::vector<PastedPort>& ports) {
         Nic& nic = machine.nics.back();
         if (nic.state == "unknown" && !port.interface_state.empty())
             nic.state = port.interface_state;
-        if (!port.interface.empty() && interfaces.insert(port.interface).second)
+        if (port.interface.empty()) continue;
+        if (interfaces.insert(port.interface).second)
             take_interface(port, nic);
+        else
+            nic.master = printable(port.interface);
     }
     if (const std::size_t left_out = ports.size() - machine.nics.size(); left_out > 0)
         machine.notes.push_back(

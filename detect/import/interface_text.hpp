@@ -75,13 +75,25 @@ struct PastedPort {
     std::vector<PortCounter> errors;
 };
 
+// Each of these says whether the value is one that tools print; what is not (a word that is cut)
+// is not taken.
+bool take_state(std::string_view value, PastedPort& port);
+bool take_link_layer(std::string_view value, PastedPort& port);
+/// `unit`: what stands behind the number, "" for nothing.
+bool take_rate(std::string_view value, std::string_view unit, PastedPort& port);
+bool take_guid(std::string_view value, PastedPort& port);
+
+/// "::" in any length: an entry of a GID table that is not in use.
+bool empty_gid(std::string_view address);
+
 /// Named after the device; EFA, RoCE and InfiniBand told apart.
 Nic to_nic(const PastedPort& pasted);
 
 /// The ports as a machine of which nothing else is known: a port whose `interface` is named by no
 /// port before it becomes the Nic of that interface, with the device in it; the others are named
-/// after their device. A port that was there already is of another machine (or printed twice): it
-/// is left out and told in Machine::notes.
+/// after their device, with that interface as Nic::master: several ports have a bond in common. A
+/// port that was there already is of another machine (or printed twice): it is left out and told in
+/// Machine::notes.
 Machine machine_of_ports(const std::vector<PastedPort>& ports);
 
 /// An entry of a GID table; nothing when `address` is no IPv6 address or an empty entry. `type`:

@@ -84,12 +84,15 @@ struct Device {
     std::map<int, Port> ports;
 };
 
-void device_fact(const File& file, PastedPort& facts) {
+/// Whether the value is one of its file.
+bool device_fact(const File& file, PastedPort& facts) {
     if (file.pci) facts.pci = file.pci;
-    if (file.port) return;
-    if (file.name == "node_guid") facts.guid = file.value;
+    if (file.port) return true;
+    if (file.name == "node_guid") return take_guid(file.value, facts);
     if (file.name == "device/vendor") facts.vendor_id = file.value;
-    if (file.name == "device/numa_node") facts.numa_node = number_in(file.value, 0, 1023);
+    if (file.name != "device/numa_node") return true;
+    facts.numa_node = number_in(file.value, 0, 1023);
+    return facts.numa_node || file.value == "-1";
 }
 
 /// The index in "gids/3" and in "gid_attrs/types/3".
@@ -98,30 +101,46 @@ std::optional<int> index_below(std::string_view name, std::string_view directory
     return number_in(name.substr(directory.size()), 0, 65535);
 }
 
-void counter(std::string_view name, std::string_view value, PastedPort& port) {
+/// Whether the value is a number, or the file is no counter of errors.
+bool counter(std::string_view name, std::string_view value, PastedPort& port) {
     const std::string_view base = name.substr(name.find('/') + 1);
-    if (error_counter(base) == nullptr) return;
+    if (error_counter(base) == nullptr) return true;
     std::uint64_t number = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-    if (error != std::errc() || end != value.data() + value.size() || number == 0) return;
+    if (error != std::errc() || end != value.data() + value.size())
+        return value == "-1" || value.starts_with("N/A");
     const bool there =
         std::any_of(port.errors.begin(), port.errors.end(),
                     [&](const PortCounter& counter) { return counter.name == base; });
-    if (!there) port.errors.push_back({std::string(base), number});
+    if (number > 0 && !there) port.errors.push_back({std::string(base), number});
+    return true;
 }
 
-void port_fact(const File& file, Port& into) {
-    PastedPort& port = into.port;
-    if (file.name == "state") port.state = file.value;
-    if (file.name == "link_layer") port.link_layer = file.value;
-    if (file.name == "rate") port.rate_gbits = listed_rate(file.value);
-    if (file.name.starts_with("counters/") || file.name.starts_with("hw_counters/"))
-        counter(file.name, file.value, port);
-    if (const auto index = index_below(file.name, "gids/")) into.gids[*index].address = file.value;
-    if (const auto index = index_below(file.name, "gid_attrs/types/"))
+bool gid_fact(const File& file, Port& into) {
+    if (const auto index = index_below(file.name, "gids/")) {
+        into.gids[*index].address = file.value;
+        return listed_gid(*index, file.value, "", "") || empty_gid(file.value);
+    }
+    if (const auto index = index_below(file.name, "gid_attrs/types/")) {
         into.gids[*index].type = file.value;
-    if (const auto index = index_below(file.name, "gid_attrs/ndevs/"))
+        return file.value == "IB/RoCE v1" || file.value == "RoCE v2";
+    }
+    if (const auto index = index_below(file.name, "gid_attrs/ndevs/")) {
         into.gids[*index].interface = file.value;
+        return interface_name(file.value);
+    }
+    return true;
+}
+
+/// Whether the value is one of its file.
+bool port_fact(const File& file, Port& into) {
+    PastedPort& port = into.port;
+    if (file.name == "state") return take_state(file.value, port);
+    if (file.name == "link_layer") return take_link_layer(file.value, port);
+    if (file.name == "rate") return take_rate(file.value, "Gb/sec", port);
+    if (file.name.starts_with("counters/") || file.name.starts_with("hw_counters/"))
+        return counter(file.name, file.value, port);
+    return gid_fact(file, into);
 }
 
 /// A message of grep or cat on one of these files: empty GID types cannot be read.
@@ -163,16 +182,18 @@ Reading read(const Lines& lines) {
     std::vector<std::string> order;
     std::map<std::string, Device, std::less<>> devices;
     for (const PastedLine& line : lines.lines) {
-        const auto file = read_file_line(line.text);
-        reading.understood.push_back(file || complaint(line.text));
+        const bool of_the_tool = complaint(line.text);
+        const auto file = of_the_tool ? std::nullopt : read_file_line(line.text);
+        reading.understood.push_back(of_the_tool);
         if (!file) continue;
         auto at = devices.find(file->device);
         if (at == devices.end()) {
             order.emplace_back(file->device);
             at = devices.emplace(order.back(), Device{}).first;
         }
-        device_fact(*file, at->second.facts);
-        if (file->port) port_fact(*file, at->second.ports[*file->port]);
+        bool understood = device_fact(*file, at->second.facts);
+        if (file->port) understood = port_fact(*file, at->second.ports[*file->port]) && understood;
+        reading.understood.back() = understood;
     }
     std::vector<PastedPort> ports;
     for (const std::string& name : order) {

@@ -1,12 +1,12 @@
 #include "detect/network/rdma.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <string>
 
 #include "base/text.hpp"
 #include "detect/gpu/pci.hpp"
+#include "detect/network/port_state.hpp"
 #include "detect/network/port_tables.hpp"
 #include "detect/network/relations.hpp"
 #include "detect/pcie_link.hpp"
@@ -46,23 +46,6 @@ std::optional<double> rate(const std::optional<std::string>& text) {
     const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
     if (error != std::errc() || !(value > 0) || value > 1e6) return std::nullopt;
     return value;
-}
-
-/// "4: ACTIVE": "active".
-std::string state_word(const std::optional<std::string>& text) {
-    constexpr std::array<std::pair<std::string_view, const char*>, 5> kStates = {
-        {{"DOWN", "down"},
-         {"INIT", "init"},
-         {"ARMED", "armed"},
-         {"ACTIVE", "active"},
-         {"ACTIVE_DEFER", "active-defer"}}};
-    if (!text) return {};
-    const std::size_t colon = text->find(':');
-    const std::string_view word =
-        trim(std::string_view(*text).substr(colon == std::string::npos ? 0 : colon + 1));
-    for (const auto& [name, state] : kStates)
-        if (word == name) return state;
-    return {};
 }
 
 /// Whether an interface of the device's PCI function belongs to `port`. Cards with two ports on one
@@ -112,7 +95,7 @@ Port read_port(const Files& files, const Device& device, const std::string& name
     port.device = name;
     port.number = number;
     port.link_layer = files.line(directory + "/link_layer").value_or("");
-    port.state = state_word(files.line(directory + "/state"));
+    port.state = port_state_of(files.line(directory + "/state").value_or("")).value_or("");
     port.rate_gbits = rate(files.line(directory + "/rate"));
     port.interface = interface_of(files, name, number);
     const auto vendor = files.hex(device.directory + "/device/vendor");
@@ -184,13 +167,15 @@ void add_rdma_devices(const Files& files, bool deep, std::vector<Nic>& nics) {
             Port port = read_port(files, device, name, number, deep);
             const auto end = nics.begin() + static_cast<std::ptrdiff_t>(interfaces);
             const auto same = std::find_if(nics.begin(), end, [&](const Nic& nic) {
-                return !port.interface.empty() && nic.name == printable(port.interface) &&
-                       !nic.rdma_device;
+                return !port.interface.empty() && nic.name == printable(port.interface);
             });
-            if (same != end)
+            if (same != end && !same->rdma_device) {
                 merge(device, std::move(port), *same);
-            else
-                nics.push_back(rdma_only(device, std::move(port)));
+                continue;
+            }
+            Nic alone = rdma_only(device, std::move(port));
+            if (same != end) alone.master = same->name;  // a bond of several devices
+            nics.push_back(std::move(alone));
         }
     }
 }

@@ -133,15 +133,33 @@ TEST_CASE("sysfs and captures of it tell the same counters of errors") {
     CHECK(captured.nics[0].errors == errors);
 }
 
+TEST_CASE("two RDMA devices of one bond are both kept and the bond is one interface") {
+    const Tree tree;
+    tree.write("/sys/class/net/bond0/ifindex", "7\n");
+    tree.write("/sys/class/net/bond0/bonding/mode", "802.3ad 4\n");
+    for (const std::string device : {"mlx5_3", "mlx5_9"}) {
+        add_port(tree, device, 1, "Ethernet", "4: ACTIVE");
+        add_gid(tree, device, 0, "fe80:0000:0000:0000:0a00:27ff:fe00:0001", "RoCE v2", "bond0");
+    }
+    const std::vector<Nic> nics = nics_of(tree);
+    REQUIRE(nics.size() == 2);
+    CHECK(named(nics, "bond0").rdma_device == "mlx5_3");
+    CHECK(named(nics, "bond0").kind == NicKind::bond);
+    CHECK(named(nics, "bond0").master.empty());
+    CHECK(named(nics, "mlx5_9").kind == NicKind::roce);
+    CHECK(named(nics, "mlx5_9").master == "bond0");
+}
+
 TEST_CASE("a port's state is kept apart from its interface's") {
     struct Row {
         const char* text;
         const char* port_state;
         const char* state;
     };
-    const Row rows[] = {{"4: ACTIVE\n", "active", "up"},  {"1: DOWN\n", "down", "down"},
-                        {"2: INIT\n", "init", "down"},    {"3: ARMED\n", "armed", "down"},
-                        {"9: \x1b[31m\n", "", "unknown"}, {"", "", "unknown"}};
+    const Row rows[] = {{"4: ACTIVE\n", "active", "up"},       {"1: DOWN\n", "down", "down"},
+                        {"2: INIT\n", "init", "down"},         {"3: ARMED\n", "armed", "down"},
+                        {"5: ACTIVE_DEFER\n", "down", "down"}, {"0: NOP\n", "", "unknown"},
+                        {"9: \x1b[31m\n", "", "unknown"},      {"", "", "unknown"}};
     for (const Row& row : rows) {
         CAPTURE(row.text);
         const Tree tree;

@@ -146,6 +146,7 @@ TEST_CASE("a counter that is not zero and the bond of two devices are kept") {
     REQUIRE(machine.nics[0].errors.size() == 1);
     CHECK(machine.nics[0].errors[0] == PortCounter{"link_downed", 255});
     CHECK(machine.nics[1].rdma_device == "mlx5_1");
+    CHECK(machine.nics[1].master == "bond0");
 }
 
 TEST_CASE("the tools of one machine are put together") {
