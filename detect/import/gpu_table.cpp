@@ -4,55 +4,24 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/text.hpp"
+#include "detect/import/wrapped_row.hpp"
 
 namespace toporun::detect {
 namespace {
 
+constexpr std::size_t kMostTableColumns = 2048;
+constexpr std::size_t kMostRowLines = 8192;   ///< of a table whose rows are wrapped
 constexpr std::size_t kMostHeaderLines = 16;  ///< of a header wrapped by a narrow terminal
 constexpr int kLargestCpu = 8191;
 
-bool all_digits(std::string_view text) {
-    return !text.empty() &&
-           std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
-/// A word that only stands in the columns behind the matrix: "0-7,64-71", "1", "N/A".
-bool is_affinity(std::string_view word) {
-    return word == "N/A" ||
-           (!word.empty() && word.find_first_not_of("0123456789,-") == std::string_view::npos);
-}
-
-/// Parts of a word in which blanks were lost: "PIXNODE", "SYS0-23". Empty when it is none.
-std::vector<std::string> unglue(std::string_view word, IsCell is_cell) {
-    constexpr std::size_t kLongestCell = 5, kLongestWord = 512;
-    std::vector<std::string> parts;
-    if (word.size() > kLongestWord) return {};
-    while (!word.empty()) {
-        std::size_t length = std::min(kLongestCell, word.size());
-        while (length > 0 && !is_cell(word.substr(0, length))) --length;
-        if (length == 0) {
-            if (parts.empty() || !is_affinity(word)) return {};
-            length = word.size();
-        }
-        parts.emplace_back(word.substr(0, length));
-        word.remove_prefix(length);
-    }
-    return parts;
-}
-
-/// Whether the last word of a line and the first of the next are one word that was wrapped.
-bool wrapped_word(std::string_view a, std::string_view b, IsCell is_cell) {
-    if (is_affinity(a) && is_affinity(b) && a != "N/A" && b != "N/A")
-        return a.ends_with(",") || a.ends_with("-") || b.starts_with(",") || b.starts_with("-");
-    const std::string joined = std::string(a) + std::string(b);
-    return (is_cell(joined) || joined == "N/A") && !(is_cell(a) && is_cell(b));
-}
-
-bool wrapped_name(std::string_view a, std::string_view b) {
-    if (gpu_number(a) || a.starts_with("NIC")) return all_digits(b);
-    return a.ends_with("_") || b.starts_with("_") || a == "G" || a == "GP" || a == "N" || a == "NI";
+/// The number of "GPU12"; nothing for other words.
+std::optional<int> gpu_number(std::string_view word) {
+    if (!word.starts_with("GPU") || word.size() > 8 || !all_digits(word.substr(3)))
+        return std::nullopt;
+    return static_cast<int>(*to_integer(word.substr(3)));
 }
 
 /// Where a header starts in the words of a line: at a GPU name that no cell follows.
@@ -115,6 +84,7 @@ class TableReader {
         for (const std::string& name : names) add_column(name);
         if (table_.columns.size() != cells) return std::nullopt;
         table_.cpu_affinity = table_.numa_affinity = true;
+        table_.affinity_columns = 2;
         table_.header = first;
         table_.notes.emplace_back("the header is missing, the rows name the columns");
         read_rows(first);
@@ -128,7 +98,8 @@ class TableReader {
             const auto word = words(lines_.lines[i].text);
             if (word.empty()) continue;
             if (gpu_number(word[0]) && starts_row(word, is_cell_)) return i;
-            if (is_cell_(word[0]) || word[0].ends_with(":")) return std::nullopt;
+            if (word[0].ends_with(":") || (is_cell_(word[0]) && !header_start(word, is_cell_)))
+                return std::nullopt;
         }
         return std::nullopt;
     }
@@ -149,11 +120,13 @@ class TableReader {
     void read_header(std::size_t first, std::size_t at, std::size_t row) {
         table_.header = first;
         std::vector<std::string> names;
+        std::set<std::string, std::less<>> rows;
         for (std::size_t i = first; i < row; ++i) {
-            std::vector<std::string_view> word = words(lines_.lines[i].text);
+            const std::vector<std::string_view> word = words(lines_.lines[i].text);
             std::size_t from = i == first ? at : 0;
+            if (i > first && from < word.size() && rows.empty()) rows = row_names(row);
             if (from < word.size() && i > first && !names.empty() &&
-                wrapped_name(names.back(), word[from]))
+                wrapped_name(names.back(), word[from], rows))
                 names.back() += word[from++];
             for (; from < word.size(); ++from) names.emplace_back(word[from]);
         }
@@ -162,9 +135,35 @@ class TableReader {
                names[end] != "GPU" && names[end] != "CPU-affinity" && names[end] != "Affinity")
             add_column(names[end++]);
         for (std::size_t i = end; i < names.size(); ++i) {
-            table_.cpu_affinity |= names[i].starts_with("CPU");
-            table_.numa_affinity |= names[i] == "NUMA" && names[i - (i > end ? 1 : 0)] != "GPU";
+            const bool cpu = names[i].starts_with("CPU"), numa = names[i] == "NUMA";
+            table_.cpu_affinity |= cpu;
+            table_.numa_affinity |= numa && names[i - (i > end ? 1 : 0)] != "GPU";
+            if (cpu || numa) ++table_.affinity_columns;
         }
+        table_.header_cut = table_.affinity_columns > 0 && !names.back().ends_with("ffinity") &&
+                            names.back() != "ID";
+    }
+
+    /// The names at the start of the rows, which tell those of a wrapped header.
+    std::set<std::string, std::less<>> row_names(std::size_t row) const {
+        std::set<std::string, std::less<>> names;
+        const std::size_t end = std::min(lines_.lines.size(), row + kMostRowLines);
+        for (std::size_t i = row; i < end; ++i) {
+            const auto word = words(lines_.lines[i].text);
+            if (starts_row(word, is_cell_)) names.emplace(word[0]);
+        }
+        return names;
+    }
+
+    static bool wrapped_name(std::string_view a, std::string_view b,
+                             const std::set<std::string, std::less<>>& rows) {
+        const auto known = [&](std::string_view name) {
+            return gpu_number(name) || rows.contains(name) || name == "CPU" || name == "Affinity" ||
+                   name == "NUMA" || name == "GPU" || name == "ID" || name == "CPU-affinity";
+        };
+        if (known(std::string(a) + std::string(b)) && !(known(a) && known(b))) return true;
+        if (gpu_number(a) || a.starts_with("NIC")) return all_digits(b);
+        return a.ends_with("_") || b.starts_with("_") || a == "N" || a == "NI";
     }
 
     void add_column(const std::string& name) {
@@ -197,10 +196,12 @@ class TableReader {
                 if (seen_[*column]) break;  // another copy of the table
                 finish_row();
                 row_ = {*column, {}, {}, i};
-                word_.assign(word.begin() + 1, word.end());
+                words_ = WrappedRow(is_cell_);
+                words_.add_line(
+                    lines_.lines[i].text.substr(lines_.lines[i].text.find(name()) + name().size()));
                 seen_[*column] = open_row_ = open = true;
             } else if (open && continues(word)) {
-                append(word);
+                words_.add_line(lines_.lines[i].text);
             } else {
                 open = false;
                 continue;
@@ -220,7 +221,7 @@ class TableReader {
 
     /// Whether a line is the rest of the row above, wrapped by a terminal.
     bool continues(const std::vector<std::string_view>& word) const {
-        if (word_.size() >= table_.columns.size() + affinity_columns() + 1) return false;
+        if (words_.size() >= table_.columns.size() + affinity_columns() + 1) return false;
         for (std::size_t i = 0; i < word.size(); ++i) {
             if (is_affinity(word[i]) || is_cell_(word[i]) || !unglue(word[i], is_cell_).empty())
                 continue;
@@ -229,13 +230,6 @@ class TableReader {
             if (!at_the_edge || word[i].size() > 4) return false;
         }
         return true;
-    }
-
-    void append(const std::vector<std::string_view>& word) {
-        std::size_t from = 0;
-        if (!word_.empty() && wrapped_word(word_.back(), word[0], is_cell_))
-            word_.back() += word[from++];
-        word_.insert(word_.end(), word.begin() + static_cast<std::ptrdiff_t>(from), word.end());
     }
 
     std::size_t affinity_columns() const {
@@ -248,6 +242,8 @@ class TableReader {
         if (!open_row_) return;
         open_row_ = false;
         std::size_t at = 0;
+        const bool gpu = row_.column < table_.gpus.size();
+        word_ = words_.take(table_.columns.size(), gpu ? table_.affinity_columns : 0);
         for (; at < word_.size() && row_.cells.size() < table_.columns.size(); ++at)
             if (!take_cell(word_[at], word_.size() - at)) break;
         // A glued word may bring the CPU list with it.
@@ -263,8 +259,15 @@ class TableReader {
         if (is_cell_(row_.affinity.empty() ? "" : row_.affinity.front()))
             table_.notes.push_back(
                 fmt::format("row {} has {} cells more than the header", printable(name()), most));
+        if (words_.unclear() && !row_.affinity.empty()) {
+            row_.affinity.clear();
+            if (unclear_rows_++ == 0)
+                table_.notes.push_back(
+                    fmt::format("row {}: it was wrapped so that its CPUs and NUMA nodes are not "
+                                "certain, they are left out",
+                                printable(name())));
+        }
         table_.rows.push_back(std::move(row_));
-        word_.clear();
     }
 
     /// Puts a word into the cells. False when the cells have ended before it.
@@ -296,21 +299,17 @@ class TableReader {
     GpuTable table_;
     std::map<std::string, std::size_t, std::less<>> columns_;
     std::vector<bool> seen_;
-    std::size_t ignored_columns_ = 0, unknown_cells_ = 0, known_cells_ = 0;
+    std::size_t ignored_columns_ = 0, unknown_cells_ = 0, known_cells_ = 0, unclear_rows_ = 0;
     bool open_row_ = false;
     GpuTableRow row_;
-    std::vector<std::string> word_;  ///< of the row that is being read, without its name
+    WrappedRow words_{is_cell_};     ///< of the row that is being read, without its name
+    std::vector<std::string> word_;  ///< the same, once the row is whole
 };
 
 }  // namespace
 
-std::optional<int> gpu_number(std::string_view word) {
-    if (!word.starts_with("GPU") || word.size() > 8 || !all_digits(word.substr(3)))
-        return std::nullopt;
-    return static_cast<int>(*to_integer(word.substr(3)));
-}
-
-std::optional<GpuTable> find_gpu_table(const Lines& lines, std::size_t start, IsCell is_cell,
+std::optional<GpuTable> find_gpu_table(const Lines& lines, std::size_t start,
+                                       bool (*is_cell)(std::string_view word),
                                        std::vector<bool>& understood) {
     for (;;) {
         TableReader reader(lines, is_cell);
@@ -326,7 +325,7 @@ std::optional<GpuTable> find_gpu_table(const Lines& lines, std::size_t start, Is
 }
 
 std::optional<CpuSet> cpu_list(std::string_view text) {
-    std::vector<bool> member(kLargestCpu + 1);
+    std::vector<int> indices;
     while (!text.empty()) {
         const std::size_t end = std::min(text.find(','), text.size());
         const std::string_view range = trim(text.substr(0, end));
@@ -336,13 +335,11 @@ std::optional<CpuSet> cpu_list(std::string_view text) {
         const auto first = to_integer(range.substr(0, dash));
         const auto last =
             dash == std::string_view::npos ? first : to_integer(range.substr(dash + 1));
-        if (!first || !last || *first < 0 || *last < *first || *last > kLargestCpu)
+        const long long least = indices.empty() ? 0 : indices.back() + 1;
+        if (!first || !last || *first < least || *last < *first || *last > kLargestCpu)
             return std::nullopt;
-        std::fill(member.begin() + *first, member.begin() + *last + 1, true);
+        for (long long cpu = *first; cpu <= *last; ++cpu) indices.push_back(static_cast<int>(cpu));
     }
-    std::vector<int> indices;
-    for (int i = 0; i <= kLargestCpu; ++i)
-        if (member[static_cast<std::size_t>(i)]) indices.push_back(i);
     if (indices.empty()) return std::nullopt;
     return CpuSet(std::move(indices));
 }

@@ -14,11 +14,7 @@ namespace toporun::detect {
 
 inline constexpr std::size_t kMostTableGpus =
     256;  ///< of one capture; no operating system has more
-inline constexpr std::size_t kMostTableColumns = 2048;
 inline constexpr std::string_view kUnknownCell = "?";
-
-/// Whether a word is a cell of the table that is looked for ("NV18", "OK", "XGMI").
-using IsCell = bool (*)(std::string_view word);
 
 struct GpuTableRow {
     std::size_t column = 0;             ///< the row's own column
@@ -32,21 +28,24 @@ struct GpuTable {
     std::vector<int> gpus;             ///< the numbers of the GPU columns
     bool cpu_affinity = false;         ///< there is such a column
     bool numa_affinity = false;
-    std::vector<GpuTableRow> rows;   ///< each column at most once, in the order of the text
-    std::vector<std::string> notes;  ///< what was repaired or left out
-    std::size_t header = 0;          ///< index into Lines::lines
-    std::size_t end = 0;             ///< line behind the last row
+    std::size_t affinity_columns = 0;  ///< how many columns the header has behind the matrix
+    bool header_cut = false;           ///< within the name of the last one
+    std::vector<GpuTableRow> rows;     ///< each column at most once, in the order of the text
+    std::vector<std::string> notes;    ///< what was repaired or left out
+    std::size_t header = 0;            ///< index into Lines::lines
+    std::size_t end = 0;               ///< line behind the last row
 };
 
-/// The number of "GPU12"; nothing for other words.
-std::optional<int> gpu_number(std::string_view word);
-
-/// The first table at or below line `start` whose cells `is_cell` knows. Wrapped lines are joined,
-/// cells that were glued together ("PIXNODE") are parted. Marks its lines in `understood`.
-std::optional<GpuTable> find_gpu_table(const Lines& lines, std::size_t start, IsCell is_cell,
+/// The first table at or below line `start` whose cells `is_cell` knows: whether a word is one
+/// ("NV18", "OK", "XGMI"). Wrapped lines are joined, cells that were glued together ("PIXNODE") are
+/// parted; words behind the cells are left out where the wrap leaves open what they are. Marks its
+/// lines in `understood`.
+std::optional<GpuTable> find_gpu_table(const Lines& lines, std::size_t start,
+                                       bool (*is_cell)(std::string_view word),
                                        std::vector<bool>& understood);
 
-/// A CPU list, "0-7,64-71"; nothing for other texts and CPUs beyond 8191 (Linux: CONFIG_NR_CPUS).
+/// A CPU list, "0-7,64-71"; nothing for other texts, for CPUs beyond 8191 (Linux: CONFIG_NR_CPUS)
+/// and for CPUs out of order, which no tool prints: a number was cut there.
 std::optional<CpuSet> cpu_list(std::string_view text);
 
 /// The first number of "0,3-9"; nothing when the text is no such list.

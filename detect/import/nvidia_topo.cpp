@@ -79,6 +79,7 @@ class TopoReader {
         read_legends();
         set_paths();
         set_nics();
+        drop_cut_affinity();
         for (const GpuTableRow& row : table_.rows)
             if (row.column < gpus()) set_affinity(row);
         set_numa_nodes();
@@ -158,7 +159,7 @@ class TopoReader {
         } else {
             set_known_paths(pcie);
         }
-        machine_.nvswitch = complete && behind_switches();
+        machine_.nvswitch = behind_switches();
     }
 
     /// As gpu_path_matrix, but a pair that the text does not tell stays open.
@@ -172,16 +173,18 @@ class TopoReader {
                 if (a != b && !cells_[a][b]) machine_.gpu_paths[a][b] = PathType::DIS;
     }
 
-    /// Switches are certain where every pair has the same number of links and a GPU would need more
-    /// links than it has to reach every other one directly.
+    /// Switches are certain where a GPU would need more links than it has to reach every other one
+    /// directly, or has all of them to one other.
     bool behind_switches() const {
-        const std::size_t count = gpus();
-        if (count < 2) return false;
-        const int links = machine_.gpu_links[0][1];
-        for (std::size_t a = 0; a < count; ++a)
-            for (std::size_t b = 0; b < count; ++b)
-                if (a != b && machine_.gpu_links[a][b] != links) return false;
-        return links >= kMostLinks || links * (static_cast<int>(count) - 1) > kMostLinks;
+        return std::any_of(machine_.gpu_links.begin(), machine_.gpu_links.end(),
+                           [](const std::vector<int>& row) {
+                               int sum = 0, most = 0;
+                               for (const int links : row) {
+                                   sum += std::max(links, 0);
+                                   most = std::max(links, most);
+                               }
+                               return sum > kMostLinks || most >= kMostLinks;
+                           });
     }
 
     /// "NIC0: mlx5_0" and the explanations of the codes.
@@ -230,13 +233,37 @@ class TopoReader {
                     machine_.gpu_nic_paths[gpu][nic] = cell->path;
     }
 
+    /// A row that ends before the others, or below a header that was cut, may have lost a part of
+    /// its last word: that is no fact any more.
+    void drop_cut_affinity() {
+        only_numa_ = only_numa();
+        if (only_numa_) return;
+        std::size_t most = table_.affinity_columns > 1 ? 2 : 0;
+        for (const GpuTableRow& row : table_.rows) most = std::max(most, row.affinity.size());
+        std::vector<std::string> cut;
+        for (GpuTableRow& row : table_.rows) {
+            const bool header = table_.header_cut && row.affinity.size() <= table_.affinity_columns;
+            const bool node = table_.numa_affinity && !table_.cpu_affinity;
+            if (row.column >= gpus() || row.affinity.empty() || row.affinity.back() == "N/A" ||
+                node || (row.affinity.size() >= most && !header))
+                continue;
+            row.affinity.pop_back();
+            cut.push_back(printable(name(row.column)));
+        }
+        if (!cut.empty())
+            machine_.notes.push_back(
+                fmt::format("{} {}: the line ends in the columns on CPUs and NUMA nodes, its last "
+                            "word is left out",
+                            cut.size() == 1 ? "row" : "rows", join(cut, ", ")));
+    }
+
     void set_affinity(const GpuTableRow& row) {
         Gpu& gpu = machine_.gpus[row.column];
         std::size_t at = 0;
         const auto next = [&]() -> std::string {
             return at < row.affinity.size() ? row.affinity[at++] : "";
         };
-        if (table_.cpu_affinity && !only_numa(row)) {
+        if (table_.cpu_affinity && !only_numa_) {
             std::string list = next();
             while (list.ends_with(",") && at < row.affinity.size()) list += next();
             if (const auto cpus = cpu_list(list))
@@ -259,11 +286,16 @@ class TopoReader {
         if (at < row.affinity.size()) gpu.memory_numa_node = first_of_list(next());
     }
 
-    /// An empty cell under "CPU Affinity": the only number is the NUMA node.
-    bool only_numa(const GpuTableRow& row) const {
-        return table_.numa_affinity && !row.affinity.empty() &&
-               row.affinity[0].find_first_of(",-/") == std::string::npos &&
-               (row.affinity.size() == 1 || row.affinity[1] == "N/A");
+    /// Empty cells under "CPU Affinity": the only number is the NUMA node. In a single row it may
+    /// as well be the beginning of a list that was cut.
+    bool only_numa() const {
+        return table_.numa_affinity && !table_.header_cut &&
+               std::all_of(table_.rows.begin(), table_.rows.end(), [&](const GpuTableRow& row) {
+                   const auto& affinity = row.affinity;
+                   return row.column >= gpus() || affinity.empty() || affinity[0] == "N/A" ||
+                          (affinity[0].find_first_of(",-/") == std::string::npos &&
+                           (affinity.size() == 1 || affinity[1] == "N/A"));
+               });
     }
 
     /// The CPUs near a GPU are those of its NUMA node.
@@ -324,7 +356,7 @@ class TopoReader {
     std::vector<std::vector<Cell>> cells_;  ///< GPU x column
     std::map<std::string, std::string, std::less<>> legend_;
     std::size_t contradictions_ = 0;
-    bool numa_list_noted_ = false;
+    bool numa_list_noted_ = false, only_numa_ = false;
 };
 
 bool recognise(const Lines& lines) {
