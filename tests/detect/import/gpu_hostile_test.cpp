@@ -1,4 +1,3 @@
-#include <chrono>
 #include <random>
 
 #include "import_support.hpp"
@@ -78,8 +77,8 @@ TEST_CASE("tables beyond any machine are cut with a note") {
     CHECK(has_note(machine, "column 'GPU256' of the header is left out"));
 }
 
-TEST_CASE("megabytes of one kind of line take no long time") {
-    const auto start = std::chrono::steady_clock::now();
+// What takes more than linear time runs into the time limit of the test.
+TEST_CASE("megabytes of one kind of line are read") {
     for (const std::string unit :
          {"GPU0\tGPU1\n", "\tGPU0\tGPU1\nGPU0\tX\tBAD\tBAD\n", "GPU0 X NV1\n", "GPU0 ", "GPU0\n",
           "GPU 0: a (UUID: GPU-1)\n", "gpuId 0:\n U U U\n", "Link 0: <inactive>\n",
@@ -91,5 +90,4 @@ TEST_CASE("megabytes of one kind of line take no long time") {
         CAPTURE(unit);
         survive(text);
     }
-    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(60));
 }
