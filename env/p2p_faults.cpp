@@ -15,17 +15,30 @@ std::string pairs_text(const std::vector<GpuPair>& pairs) {
                                    : fmt::format(" and {} more pairs", more));
 }
 
+/// What keeps the job safe until the cause is gone; toporun sets it where no NVLink would be lost
+/// and the user has not chosen.
+std::string stop_gap(const Inputs& inputs) {
+    return user_has(inputs, kP2pDisable) || user_has(inputs, kP2pLevel)
+               ? "until then NCCL_P2P_DISABLE=1, or a level in NCCL_P2P_LEVEL below these pairs"
+               : "until then NCCL_P2P_DISABLE=1, or a level below these pairs (toporun sets it)";
+}
+
 /// Pair by pair where the bridges between the GPUs could be read. One bit for the whole machine
 /// proves nothing for a pair: a root port's does not concern GPUs below one switch.
 std::optional<P2pFault> acs_fault(const Inputs& inputs, const PairMatrix& matrix,
                                   const std::vector<GpuPair>& pcie) {
-    P2pFault fault{"acs-redirect",
-                   "PCIe access control (ACS) redirects GPU traffic to the CPU",
-                   "",
-                   inputs.machine.virtual_machine
-                       ? "ask the provider of the virtual machine: ACS is the host's"
-                       : "switch ACS off on the bridges (setpci, or in the BIOS)",
-                   {}};
+    P2pFault fault{
+        "acs-redirect",
+        "PCIe access control (ACS) redirects GPU traffic to the CPU",
+        "",
+        inputs.machine.virtual_machine
+            ? "ask the provider of the virtual machine: ACS is the host's"
+            : fmt::format("{}; then switch ACS off on the bridges above the GPUs, in the "
+                          "BIOS or as root: lspci -tv shows the bridges, lspci -vvv "
+                          "those with ReqRedir+, setpci -s BRIDGE ECAP_ACS+6.w=0 clears "
+                          "it until the next boot",
+                          stop_gap(inputs)),
+        {}};
     bool unknown = false;
     for (const auto& [a, b] : pcie) {
         const AcsRedirect redirect = matrix.acs_redirect(a, b);
@@ -52,7 +65,9 @@ std::vector<P2pFault> p2p_faults(const Inputs& inputs, const PairMatrix& matrix,
     if (inputs.machine.software.iommu_translating.value_or(false))
         faults.push_back({"iommu-translating", "the IOMMU translates GPU traffic",
                           "IOMMU groups of a translating kind",
-                          "boot with iommu=pt (and amd_iommu=off or intel_iommu=off if it stays)",
+                          stop_gap(inputs) +
+                              "; then boot with iommu=pt (and amd_iommu=off or intel_iommu=off if "
+                              "it stays)",
                           pcie});
     return faults;
 }
