@@ -50,9 +50,7 @@ void gdr_read(const Patient& patient, Verdict& verdict) {
 }
 
 void small_group(const Patient& patient, Verdict& verdict) {
-    const auto gpus = visible_gpus(patient, [](const Gpu& gpu) {
-        return contains_any(gpu.name, {"MI300X", "MI325X", "MI350X", "MI355X"});
-    });
+    const auto gpus = visible_gpus(patient, is_mi300_class);
     const int ranks = ranks_here(patient);
     if (patient.machine().gpus.size() != 8 || gpus.empty() || ranks < 2 || ranks > 4) return;
     verdict.note({.what = fmt::format("{} of 8 MI300-class GPUs use {} of the 7 xGMI links each",

@@ -59,7 +59,7 @@ void not_ready(const Patient& patient, Verdict& verdict) {
              .effect = "CUDA does not start on them (error 802, system not yet initialized)",
              .fix = "systemctl status nvidia-fabricmanager; its version must be the driver's; in "
                     "a guest or container it is the host's",
-             .where = state});
+             .where = gpus_text(patient.machine(), gpus)});
     }
 }
 
@@ -69,8 +69,7 @@ void failed(const Patient& patient, Verdict& verdict) {
                gpu.fabric_status != "success" && gpu.fabric_status != "Success";
     });
     if (gpus.empty()) return;
-    const std::string& status =
-        patient.machine().gpus[static_cast<std::size_t>(gpus.front())].fabric_status;
+    const std::string& status = gpu_at(patient, gpus.front()).fabric_status;
     verdict.broken(
         {.what = fmt::format("{} could not join the NVSwitch fabric",
                              gpus_text(patient.machine(), gpus)),

@@ -40,30 +40,12 @@ bool contains_any(std::string_view text, const std::vector<std::string_view>& pa
     });
 }
 
-bool is_sxm(const Gpu& gpu) {
-    if (contains_any(gpu.name, {"PCIe", "NVL", "GH200", "Laptop"})) return false;
-    // "NVIDIA H100 80GB HBM3", "NVIDIA H200", "NVIDIA H20", "NVIDIA B200", "NVIDIA H800"
-    return contains_any(gpu.name, {"SXM", "H100 80GB HBM3", "H100 64GB HBM3", "H200", "H800",
-                                   "NVIDIA H20", "B200", "B300", "GB200", "GB300"});
+const Gpu& gpu_at(const Patient& patient, int position) {
+    return patient.machine().gpus[static_cast<std::size_t>(position)];
 }
 
-bool is_geforce(const Gpu& gpu) {
-    return contains_any(gpu.name, {"GeForce", "TITAN"});
-}
-
-bool is_server_gpu(const Gpu& gpu) {
-    if (is_sxm(gpu)) return true;
-    return contains_any(
-               gpu.name,
-               {"A100",      "A800",       "H100",  "H800",       "H200",       "GH200",
-                "V100",      "P100",       "A40-",  "NVIDIA A40", "NVIDIA A30", "NVIDIA A10",
-                "NVIDIA L4", "NVIDIA L40", "Tesla", "Instinct",   "MI300",      "MI250",
-                "MI325",     "MI350",      "MI355"}) &&
-           !contains_any(gpu.name, {"A1000", "A4000", "A4500"});
-}
-
-bool is_rack_gpu(const Gpu& gpu) {
-    return contains_any(gpu.name, {"GB200", "GB300"});
+const Nic& nic_at(const Patient& patient, int position) {
+    return patient.machine().nics[static_cast<std::size_t>(position)];
 }
 
 bool has_nvidia_gpu(const Patient& patient) {
@@ -86,6 +68,17 @@ std::string gpus_text(const Machine& machine, const std::vector<int>& positions)
     if (positions.size() > kNamed)
         words.push_back(fmt::format("{} more", positions.size() - kNamed));
     return (positions.size() == 1 ? "GPU " : "GPUs ") + and_list(words);
+}
+
+std::string pairs_text(const Machine& machine, const std::vector<std::pair<int, int>>& pairs) {
+    constexpr std::size_t kNamed = 8;
+    std::vector<std::string> words;
+    for (const auto& [a, b] : pairs) {
+        if (words.size() == kNamed) break;
+        words.push_back(fmt::format("{}-{}", machine.gpus[static_cast<std::size_t>(a)].index,
+                                    machine.gpus[static_cast<std::size_t>(b)].index));
+    }
+    return join(words, " ") + (pairs.size() > kNamed ? " ..." : "");
 }
 
 bool rdma_usable(const Nic& nic) {

@@ -3,9 +3,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "env/doctor/check.hpp"
+#include "env/doctor/gpu_kinds.hpp"
 
 /// Questions that several families ask.
 namespace toporun::env::doctor {
@@ -25,22 +27,16 @@ bool nccl_before(const Patient& patient, int code);
 /// Any part of `text` from the list.
 bool contains_any(std::string_view text, const std::vector<std::string_view>& parts);
 
-/// A module of eight GPUs or so on a board (SXM), for which NVLink is always wired. By name.
-bool is_sxm(const detect::Gpu& gpu);
-/// Consumer cards: no GPUDirect RDMA, and mostly no peer access. By name.
-bool is_geforce(const detect::Gpu& gpu);
-/// GPUs of servers, by name: they are not in desktops and laptops.
-bool is_server_gpu(const detect::Gpu& gpu);
-/// A GPU of a rack that NVLink joins (GB200, GB300). By name.
-bool is_rack_gpu(const detect::Gpu& gpu);
+/// By position in Machine::gpus and Machine::nics.
+const detect::Gpu& gpu_at(const Patient& patient, int position);
+const detect::Nic& nic_at(const Patient& patient, int position);
 
 /// Positions of visible GPUs for which `holds`.
 template <class Predicate>
 std::vector<int> visible_gpus(const Patient& patient, Predicate holds) {
     std::vector<int> found;
     for (const int position : patient.inputs.visible)
-        if (holds(patient.machine().gpus[static_cast<std::size_t>(position)]))
-            found.push_back(position);
+        if (holds(gpu_at(patient, position))) found.push_back(position);
     return found;
 }
 
@@ -48,6 +44,10 @@ bool has_nvidia_gpu(const Patient& patient);
 
 /// "GPU 3", "GPUs 0, 1 and 5", "GPUs 0, 1, 2 and 5 more"; by NVML's number.
 std::string gpus_text(const detect::Machine& machine, const std::vector<int>& positions);
+
+/// "0-1 2-5", "0-1 ... 0-8 ..." of more than eight; by NVML's numbers.
+std::string pairs_text(const detect::Machine& machine,
+                       const std::vector<std::pair<int, int>>& pairs);
 
 /// "a, b and c".
 std::string and_list(const std::vector<std::string>& words);

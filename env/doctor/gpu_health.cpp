@@ -78,10 +78,7 @@ void memory_in_use(const Patient& patient, Verdict& verdict) {
     if (gpus.empty()) return;
     std::uint64_t most = 0;
     for (const int position : gpus)
-        most = std::max(
-            most,
-            patient.machine().gpus[static_cast<std::size_t>(position)].memory_used_bytes.value_or(
-                0));
+        most = std::max(most, gpu_at(patient, position).memory_used_bytes.value_or(0));
     verdict.note(
         {.what = fmt::format("memory of {} is in use already", gpus_text(patient.machine(), gpus)),
          .evidence = fmt::format("up to {} of one (nvidia-smi)", format_bytes(most)),
@@ -93,7 +90,7 @@ void memory_in_use(const Patient& patient, Verdict& verdict) {
 void mixed_models(const Patient& patient, Verdict& verdict) {
     std::map<std::string, int> models;
     for (const int position : patient.inputs.visible) {
-        const Gpu& gpu = patient.machine().gpus[static_cast<std::size_t>(position)];
+        const Gpu& gpu = gpu_at(patient, position);
         if (!gpu.name.empty() && gpu.mig != true) ++models[gpu.name];
     }
     if (models.size() < 2) return;

@@ -37,8 +37,7 @@ std::set<int> allowed_nodes(const Machine& machine) {
 std::set<int> gpu_nodes(const Patient& patient) {
     std::set<int> nodes;
     for (const int position : patient.inputs.visible)
-        if (const auto node = patient.machine().gpus[static_cast<std::size_t>(position)].numa_node)
-            nodes.insert(*node);
+        if (const auto node = gpu_at(patient, position).numa_node) nodes.insert(*node);
     return nodes;
 }
 

@@ -19,10 +19,6 @@ using detect::PathType;
 
 constexpr std::string_view kFamily = "nvlink";
 
-const Gpu& gpu_at(const Patient& patient, int position) {
-    return patient.machine().gpus[static_cast<std::size_t>(position)];
-}
-
 struct LinkCount {
     int active = 0;
     int inactive = 0;
@@ -60,7 +56,7 @@ std::vector<int> gpus_with_links(const Patient& patient) {
 /// several bridge connectors, of which one or two are fitted.
 bool may_be_part_fitted(const Gpu& gpu, const LinkCount& count) {
     if (is_sxm(gpu)) return false;
-    if (contains_any(gpu.name, {"PCIe", "NVL", "GV100"})) return true;
+    if (has_bridge_connectors(gpu)) return true;
     return gpu.name.empty() ? false : count.active + count.inactive > 4;
 }
 
@@ -101,7 +97,7 @@ void all_down(const Patient& patient, Verdict& verdict) {
         links = std::max(links, count.inactive);
         if (is_sxm(gpu))
             fault.push_back(position);
-        else if (gpu.name.empty() || contains_any(gpu.name, {"H100 NVL", "H200 NVL"}))
+        else if (gpu.name.empty() || is_sold_bridged(gpu))
             perhaps.push_back(position);
     }
     if (patient.machine().gpus.size() < 2) return;  // one GPU of a board needs no NVLink
@@ -148,24 +144,36 @@ bool looks_like_modules(const Patient& patient) {
     return own.size() == unnamed.size();
 }
 
+/// The number of NVLinks of every pair is told, be it 0. Where it is not, paths over PCIe are what
+/// the source knows of, and no sign of NVLinks that are missing.
+bool link_counts_known(const Machine& machine) {
+    const std::size_t size = machine.gpus.size();
+    return machine.gpu_links.size() == size &&
+           std::all_of(machine.gpu_links.begin(), machine.gpu_links.end(),
+                       [&](const std::vector<int>& row) {
+                           return row.size() == size &&
+                                  std::none_of(row.begin(), row.end(),
+                                               [](int links) { return links < 0; });
+                       });
+}
+
 /// A capture that shows no names: modules without NVLink are a fault, cards without are not.
 void perhaps_missing(const Patient& patient, Verdict& verdict) {
     const PairMatrix matrix(patient.machine());
     const std::size_t count = patient.machine().gpus.size();
-    if (!matrix.known() || patient.machine().gpu_links.size() != count) return;
+    if (!matrix.known() || !link_counts_known(patient.machine())) return;
     for (std::size_t i = 0; i < count; ++i)
         for (std::size_t j = i + 1; j < count; ++j) {
             const PathType path = matrix.path(static_cast<int>(i), static_cast<int>(j));
             if (path != PathType::SYS && path != PathType::DIS) return;
         }
-    verdict.note(
-        {.what = "no pair of GPUs has NVLink, and every pair is SYS",
-         .evidence =
-             fmt::format("{} GPUs, each with an adapter of its own (nvidia-smi topo -m)", count),
-         .effect = "normal for PCIe cards; of SXM modules the NVLinks are not up, which leaves "
-                   "about a tenth of the bandwidth",
-         .fix = "nvidia-smi -L tells the model; of SXM modules: systemctl status "
-                "nvidia-fabricmanager, in a guest the passthrough of the NVSwitches"});
+    verdict.note({.what = "no pair of GPUs has NVLink, and every pair is SYS",
+                  .evidence = fmt::format("{} GPUs, each with an adapter of its own", count),
+                  .effect =
+                      "normal for PCIe cards; of SXM modules the NVLinks are not up, which leaves "
+                      "about a tenth of the bandwidth",
+                  .fix = "nvidia-smi -L tells the model; of SXM modules: systemctl status "
+                         "nvidia-fabricmanager, in a guest the passthrough of the NVSwitches"});
 }
 
 void missing(const Patient& patient, Verdict& verdict) {
@@ -174,9 +182,7 @@ void missing(const Patient& patient, Verdict& verdict) {
     if (sxm.size() < 2) return;
     const PairMatrix matrix(patient.machine());
     if (!matrix.known()) return verdict.unknown("the paths between the GPUs");
-    // Paths of a capture without NVLinks are those over PCIe.
-    if (patient.machine().gpu_links.size() != patient.machine().gpus.size())
-        return verdict.unknown("the NVLink states");
+    if (!link_counts_known(patient.machine())) return verdict.unknown("the NVLink states");
     std::set<PathType> paths;
     for (std::size_t i = 0; i < sxm.size(); ++i)
         for (std::size_t j = i + 1; j < sxm.size(); ++j) {
@@ -193,7 +199,7 @@ void missing(const Patient& patient, Verdict& verdict) {
     verdict.broken(
         {.what = fmt::format("{} are SXM modules, but no pair has NVLink",
                              gpus_text(patient.machine(), sxm)),
-         .evidence = fmt::format("{}: every pair is {} (nvidia-smi topo -m)",
+         .evidence = fmt::format("{}: every pair is {}, with 0 NVLinks",
                                  gpu_at(patient, sxm.front()).name, join(words, " or ")),
          .effect = "the GPUs fall back to PCIe, about a tenth of the bandwidth",
          .fix = guest ? "the hypervisor must pass the NVSwitches through, or run the fabric "
@@ -202,21 +208,24 @@ void missing(const Patient& patient, Verdict& verdict) {
                         "nvidia-smi nvlink -s; in a guest the passthrough of the NVSwitches"});
 }
 
-/// Boards on which every pair has the same NVLinks: A100 and later modules.
+constexpr int kAmpere = 80;  // A100: the first modules that are joined by switches on every board
+
+/// Boards on which every pair has the same NVLinks: A100 and later modules, and whatever stands
+/// behind NVSwitches.
 std::vector<int> switched_modules(const Patient& patient) {
-    std::vector<int> gpus = modules(patient);
-    std::erase_if(gpus, [&](int position) {
-        return contains_any(gpu_at(patient, position).name, {"V100", "P100"}) &&
-               !patient.machine().nvswitch;
+    const bool switches = patient.machine().nvswitch;
+    return visible_gpus(patient, [&](const Gpu& gpu) {
+        if (gpu.mig == true || gpu.vendor == "amd") return false;
+        if (switches && (gpu.name.empty() || is_sxm(gpu))) return true;
+        return is_sxm(gpu) && compute_capability(gpu).value_or(kAmpere) >= kAmpere;
     });
-    return gpus;
 }
 
 void missing_pair(const Patient& patient, Verdict& verdict) {
     const std::vector<int> gpus = switched_modules(patient);
     const PairMatrix matrix(patient.machine());
     if (gpus.size() < 2 || !matrix.known()) return;
-    std::vector<std::string> without;
+    std::vector<std::pair<int, int>> without;
     int with = 0;
     for (std::size_t i = 0; i < gpus.size(); ++i)
         for (std::size_t j = i + 1; j < gpus.size(); ++j) {
@@ -225,17 +234,16 @@ void missing_pair(const Patient& patient, Verdict& verdict) {
             if (nvlink_path(path))
                 ++with;
             else
-                without.push_back(fmt::format("{}-{}", gpus[i], gpus[j]));
+                without.emplace_back(gpus[i], gpus[j]);
         }
     if (with == 0 || without.empty()) return;
     const std::size_t count = without.size();
-    if (without.size() > 8) without.resize(8);
-    verdict.slow({.what = fmt::format("{} GPU pair{} of the board {} no NVLink, {} have", count,
-                                      count == 1 ? "" : "s", count == 1 ? "has" : "have", with),
-                  .evidence = fmt::format("pairs {}{} (nvidia-smi topo -m)", join(without, " "),
-                                          count > without.size() ? " ..." : ""),
-                  .effect = "NCCL takes PCIe between them, and collectives run at that pace",
-                  .fix = "nvidia-smi nvlink -s; dmesg | grep -i xid; reset the GPUs or reboot"});
+    verdict.slow(
+        {.what = fmt::format("{} GPU pair{} of the board {} no NVLink, {} have", count,
+                             count == 1 ? "" : "s", count == 1 ? "has" : "have", with),
+         .evidence = fmt::format("pairs without: {}", pairs_text(patient.machine(), without)),
+         .effect = "NCCL takes PCIe between them, and collectives run at that pace",
+         .fix = "nvidia-smi nvlink -s; dmesg | grep -i xid; reset the GPUs or reboot"});
 }
 
 /// Through switches the number of a pair is the smaller of both GPUs.
@@ -258,7 +266,7 @@ void uneven(const Patient& patient, Verdict& verdict) {
         verdict.slow({.what = fmt::format("{} {} {} NVLinks, the others {}",
                                           gpus_text(patient.machine(), weak),
                                           weak.size() == 1 ? "has" : "have", links, best),
-                      .evidence = "NV numbers of nvidia-smi topo -m",
+                      .evidence = "the number of NVLinks of their pairs (NV in nvidia-smi topo -m)",
                       .effect = fmt::format("{:.0f} % of the NVLink bandwidth is lost there, and "
                                             "every ring runs at that pace",
                                             100.0 * (best - links) / best),

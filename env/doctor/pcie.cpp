@@ -15,6 +15,8 @@ using detect::Gpu;
 using detect::Nic;
 
 constexpr std::string_view kFamily = "pcie";
+/// More memory in use than a desktop or an idle context takes (some 0.5 GiB): a job runs there, and
+/// the link with it.
 constexpr std::uint64_t kBusyBytes = 1ull << 30;
 
 /// GB/s of one lane in one direction, after encoding (PCI-SIG): generation 1 to 6.
@@ -25,10 +27,6 @@ std::optional<double> link_gbytes_per_s(std::optional<int> generation, std::opti
         *generation >= static_cast<int>(kLaneGbytesPerS.size()) || *width < 1)
         return std::nullopt;
     return kLaneGbytesPerS[static_cast<std::size_t>(*generation)] * *width;
-}
-
-const Gpu& gpu_of(const Patient& patient, int position) {
-    return patient.machine().gpus[static_cast<std::size_t>(position)];
 }
 
 bool has_wider_sibling(const Patient& patient, const Gpu& gpu) {
@@ -49,8 +47,7 @@ void gpu_width(const Patient& patient, Verdict& verdict) {
         if (!gpu.pcie_width || !gpu.pcie_width_now) continue;
         known = true;
         const int now = *gpu.pcie_width_now, possible = *gpu.pcie_width;
-        if (now < 1 || now >= possible || contains_any(gpu.name, {"Laptop", "Mobile", "Max-Q"}))
-            continue;
+        if (now < 1 || now >= possible || is_laptop_gpu(gpu)) continue;
         const bool fault =
             is_server_gpu(gpu) || has_wider_sibling(patient, gpu) || now * 4 <= possible;
         (fault ? narrow : even)[{now, possible}].push_back(static_cast<int>(i));
@@ -86,7 +83,7 @@ void gpu_generation(const Patient& patient, Verdict& verdict) {
             slow.push_back(static_cast<int>(i));
     }
     if (slow.empty() || !sibling_at_full) return;
-    const Gpu& first = gpu_of(patient, slow.front());
+    const Gpu& first = gpu_at(patient, slow.front());
     verdict.slow(
         {.what = fmt::format("{} {} at PCIe generation {} of {} while others in use are "
                              "at full speed",
@@ -103,7 +100,7 @@ void gpu_generation(const Patient& patient, Verdict& verdict) {
 void gpu_slots(const Patient& patient, Verdict& verdict) {
     std::map<std::string, std::map<double, std::vector<int>>> by_model;
     for (const int position : patient.inputs.visible) {
-        const Gpu& gpu = gpu_of(patient, position);
+        const Gpu& gpu = gpu_at(patient, position);
         if (gpu.name.empty()) continue;
         if (const auto speed = link_gbytes_per_s(gpu.pcie_generation, gpu.pcie_width))
             by_model[gpu.name][*speed].push_back(position);

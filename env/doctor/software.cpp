@@ -16,7 +16,6 @@ constexpr std::string_view kFamily = "software";
 struct Minimum {
     int capability_from;  ///< major * 10 + minor, inclusive
     int capability_to;
-    std::vector<std::string_view> names;  ///< where the capability is not known
     int nccl;
     std::string_view version;
     std::string_view symptom;
@@ -25,12 +24,7 @@ struct Minimum {
 /// NVIDIA/nccl issue 1637: kernels of older libraries need more shared memory than sm_120 has.
 const std::vector<Minimum>& minima() {
     static const std::vector<Minimum> table = {
-        {120,
-         129,
-         {"GeForce RTX 50", "RTX PRO 6000 Blackwell", "RTX PRO 5000 Blackwell",
-          "RTX PRO 4500 Blackwell", "RTX PRO 4000 Blackwell"},
-         22602,
-         "2.26.2",
+        {120, 129, 22602, "2.26.2",
          "NCCL stops at its first kernel: 'ncclMaxSharedMem 82240 exceeds device/fn maxSharedMem "
          "79856' (NVIDIA/nccl issue 1637)"},
     };
@@ -38,10 +32,9 @@ const std::vector<Minimum>& minima() {
 }
 
 bool concerns(const Minimum& minimum, const Gpu& gpu) {
-    if (gpu.compute_capability)
-        return *gpu.compute_capability >= minimum.capability_from &&
-               *gpu.compute_capability <= minimum.capability_to;
-    return contains_any(gpu.name, minimum.names);
+    const auto capability = compute_capability(gpu);
+    return capability && *capability >= minimum.capability_from &&
+           *capability <= minimum.capability_to;
 }
 
 void too_old(const Patient& patient, Verdict& verdict) {
@@ -57,10 +50,8 @@ void too_old(const Patient& patient, Verdict& verdict) {
             {.what = fmt::format("{} is too old for {}: it has no kernels that fit this "
                                  "generation",
                                  library_text(patient.inputs), gpus_text(patient.machine(), gpus)),
-             .evidence =
-                 fmt::format("{}; this generation needs NCCL {}",
-                             patient.machine().gpus[static_cast<std::size_t>(gpus.front())].name,
-                             minimum.version),
+             .evidence = fmt::format("{}; this generation needs NCCL {}",
+                                     gpu_at(patient, gpus.front()).name, minimum.version),
              .effect = std::string(minimum.symptom),
              .fix = "pip install --upgrade nvidia-nccl-cu12 (or -cu13), or a newer PyTorch",
              .where = patient.software().nccl_library.value_or("")});
