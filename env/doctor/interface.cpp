@@ -18,7 +18,8 @@ using detect::Nic;
 using detect::NicKind;
 
 constexpr std::string_view kFamily = "interface";
-/// Two ports that differ by this factor do not belong into one set of channels.
+/// NCCL spreads data evenly over the interfaces: at this factor both together carry half of what
+/// the fast one does alone.
 constexpr double kMixedSpeeds = 4;
 constexpr double kSlowInterfaceGbits = 0.1;
 
@@ -35,10 +36,6 @@ std::vector<int> used_interfaces(const Patient& patient) {
         if (const IfnameList list = parse_ifname(*value); !list.ignored)
             return listed_search(inputs.machine, context, list);
     return automatic_search(inputs.machine, context);
-}
-
-const Nic& nic_of(const Patient& patient, int position) {
-    return patient.machine().nics[static_cast<std::size_t>(position)];
 }
 
 /// The IPv4 subnet that both interfaces have an address in, as text; nothing when there is none.
@@ -107,12 +104,12 @@ void unreachable_pick(const Patient& patient, Verdict& verdict) {
     std::vector<std::string> bad;
     std::vector<int> used = used_interfaces(patient);
     for (const int position : used) {
-        const std::string flaw = interface_flaw(nic_of(patient, position));
+        const std::string flaw = interface_flaw(nic_at(patient, position));
         if (!flaw.empty())
-            bad.push_back(fmt::format("{} ({})", nic_of(patient, position).name, flaw));
+            bad.push_back(fmt::format("{} ({})", nic_at(patient, position).name, flaw));
     }
     if (bad.empty()) return;
-    const bool first = !interface_flaw(nic_of(patient, used.front())).empty();
+    const bool first = !interface_flaw(nic_at(patient, used.front())).empty();
     std::string fix = "set NCCL_SOCKET_IFNAME to the interface that the other nodes reach";
     for (const Setting& setting : patient.plan.settings)
         if (setting.name == kSocketIfname && setting.value)
@@ -140,7 +137,7 @@ void mixed_speeds(const Patient& patient, Verdict& verdict) {
     if (!several_nodes(patient) || !sockets_carry_data(patient)) return;
     const Nic *slowest = nullptr, *fastest = nullptr;
     for (const int position : used_interfaces(patient)) {
-        const Nic& nic = nic_of(patient, position);
+        const Nic& nic = nic_at(patient, position);
         if (!nic.speed_gbits || !interface_flaw(nic).empty()) continue;
         if (slowest == nullptr || *nic.speed_gbits < *slowest->speed_gbits) slowest = &nic;
         if (fastest == nullptr || *nic.speed_gbits > *fastest->speed_gbits) fastest = &nic;
@@ -159,7 +156,7 @@ void low_speed(const Patient& patient, Verdict& verdict) {
     if (!interfaces_known(patient.machine())) return verdict.unknown("the network interfaces");
     if (!maybe_several_nodes(patient)) return;
     for (const int position : used_interfaces(patient)) {
-        const Nic& nic = nic_of(patient, position);
+        const Nic& nic = nic_at(patient, position);
         if (!nic.speed_gbits || *nic.speed_gbits > kSlowInterfaceGbits || nic.state != "up")
             continue;
         if (nic.kind != NicKind::ethernet) continue;
@@ -181,7 +178,7 @@ void route_differs(const Patient& patient, Verdict& verdict) {
         std::vector<std::string> near;
         bool taken = false;
         for (const int position : used) {
-            const Nic& nic = nic_of(patient, position);
+            const Nic& nic = nic_at(patient, position);
             taken = taken || nic.name == route.interface;
             for (const std::string& text : nic.addresses)
                 if (const auto own = parse_ip(text); own && same_subnet(*own, *peer))
@@ -244,6 +241,38 @@ void bond_members_differ(const Patient& patient, Verdict& verdict) {
     }
 }
 
+/// 25 Gb/s in packets of 1500 bytes are 2 million packets a second: the first speed of Ethernet at
+/// which that is felt, and the slowest that is sold for the network between nodes.
+constexpr double kFastGbits = 25;
+constexpr int kPlainMtu = 1500;
+
+/// Data that goes by TCP over fast Ethernet with the default size of packets. Of bonds the speed is
+/// often not told: they are made for more than one port gives.
+void small_mtu(const Patient& patient, Verdict& verdict) {
+    const Machine& machine = patient.machine();
+    if (!interfaces_known(machine)) return verdict.unknown("the network interfaces");
+    if (!maybe_several_nodes(patient) || !sockets_carry_data(patient)) return;
+    if (machine.gpus_known && patient.inputs.visible.empty()) return;
+    std::vector<std::string> small;
+    for (const int position : used_interfaces(patient)) {
+        const Nic& nic = nic_at(patient, position);
+        const bool bond = nic.kind == NicKind::bond;
+        if (!bond && nic.kind != NicKind::ethernet) continue;
+        if (!nic.mtu || *nic.mtu > kPlainMtu || !interface_flaw(nic).empty()) continue;
+        if (nic.speed_gbits ? *nic.speed_gbits < kFastGbits : !bond) continue;
+        small.push_back(
+            fmt::format("{} has MTU {}{}", nic.name, *nic.mtu,
+                        nic.speed_gbits ? fmt::format(" at {:g} Gb/s", *nic.speed_gbits) : ""));
+    }
+    if (small.empty()) return;
+    verdict.note({.what = fmt::format("small packets on a fast network: {}", join(small, ", ")),
+                  .evidence = "MTU of the interface (ip link)",
+                  .effect = "six times the packets of MTU 9000 for the same data by TCP, which the "
+                            "CPUs pay for",
+                  .fix = "ip link set DEVICE mtu 9000 on all nodes (and on the members of a bond), "
+                         "if every switch on the way passes it"});
+}
+
 constexpr Check kChecks[] = {
     {{"iface-same-subnet", kFamily, Severity::slow,
       "two interfaces of this host in one IPv4 subnet, one of them used by NCCL: the kernel may "
@@ -264,6 +293,10 @@ constexpr Check kChecks[] = {
       "the kernel's route to the other nodes against the interfaces that NCCL uses in their "
       "subnet"},
      route_differs},
+    {{"iface-mtu-small", kFamily, Severity::note,
+      "the MTU of bonds and of Ethernet of 25 Gb/s and more, where the data between nodes goes by "
+      "TCP"},
+     small_mtu},
     {{"bond-member-down", kFamily, Severity::slow, "the members of a bond: one is down"},
      bond_member_down},
     {{"bond-members-differ", kFamily, Severity::slow,

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/text.hpp"
+#include "detect/network/port_counters.hpp"
 #include "env/doctor/facts.hpp"
 #include "env/doctor/hca_list.hpp"
 
@@ -18,10 +19,6 @@ using detect::PathType;
 
 constexpr std::string_view kFamily = "rdma";
 
-const Nic& port_at(const Patient& patient, int position) {
-    return patient.machine().nics[static_cast<std::size_t>(position)];
-}
-
 /// The ports that serve a GPU: within PXB of one.
 bool near_a_gpu(const Patient& patient, int nic) {
     for (const int gpu : patient.inputs.visible)
@@ -32,10 +29,10 @@ bool near_a_gpu(const Patient& patient, int nic) {
 
 /// Another usable port of the same adapter: the second one is often not cabled.
 bool has_usable_twin(const Patient& patient, int nic) {
-    const Nic& down = port_at(patient, nic);
+    const Nic& down = nic_at(patient, nic);
     if (!down.pci) return false;
     for (const int other : verbs_ports(patient.machine())) {
-        const Nic& up = port_at(patient, other);
+        const Nic& up = nic_at(patient, other);
         if (other == nic || !up.pci || !rdma_usable(up)) continue;
         if (up.pci->domain == down.pci->domain && up.pci->bus == down.pci->bus &&
             up.pci->device == down.pci->device)
@@ -44,47 +41,77 @@ bool has_usable_twin(const Patient& patient, int nic) {
     return false;
 }
 
+/// Trained, but no subnet manager has set it up: state Initializing or Armed.
+bool waits_for_manager(const Nic& nic) {
+    return nic.port_state == "init" || nic.port_state == "armed";
+}
+
+/// What a port that is not up lacks, and what to look at.
+struct PortFault {
+    std::string state;
+    std::string fix;
+};
+PortFault port_fault(const Patient& patient, const std::vector<int>& ports) {
+    const auto waiting = std::count_if(ports.begin(), ports.end(), [&](int port) {
+        return waits_for_manager(nic_at(patient, port));
+    });
+    if (waiting == 0) return {"down", "ibstat; check cable and switch port"};
+    const std::string manager =
+        "start the subnet manager (opensm, or the switch's), and check that it reaches the port "
+        "(ibstat, sminfo)";
+    if (waiting == static_cast<std::ptrdiff_t>(ports.size()))
+        return {"without a subnet manager (state Initializing)", manager};
+    return {"down or without a subnet manager", manager + "; check cable and switch port"};
+}
+
+std::vector<std::string> port_names(const Patient& patient, const std::vector<int>& ports) {
+    std::vector<std::string> names;
+    for (const int port : ports) names.push_back(port_name(nic_at(patient, port)));
+    return names;
+}
+
 void port_down(const Patient& patient, Verdict& verdict) {
     const std::vector<int> ports = verbs_ports(patient.machine());
-    std::vector<std::string> needed, others;
+    std::vector<int> needed, others;
     int up = 0;
     for (const int port : ports) {
-        const Nic& nic = port_at(patient, port);
+        const Nic& nic = nic_at(patient, port);
         if (rdma_usable(nic))
             ++up;
         else if (near_a_gpu(patient, port) && !has_usable_twin(patient, port))
-            needed.push_back(port_name(nic));
+            needed.push_back(port);
         else if (!has_usable_twin(patient, port) && patient.machine().gpu_nic_paths.empty())
-            others.push_back(port_name(nic));
+            others.push_back(port);
     }
     if (up == 0 || !maybe_several_nodes(patient)) return;
     const bool slow = !needed.empty();
-    const std::vector<std::string>& down = slow ? needed : others;
+    const std::vector<int>& down = slow ? needed : others;
     if (down.empty()) return;
-    verdict.find(
-        slow ? Severity::slow : Severity::note,
-        {.what = fmt::format("RDMA port{} {} {} down while {} other{} up",
-                             down.size() == 1 ? "" : "s", and_list(down),
-                             down.size() == 1 ? "is" : "are", up, up == 1 ? " is" : "s are"),
-         .evidence = "port state (ibstat, /sys/class/infiniband/*/ports/*/state)",
-         .effect = slow ? "the GPUs beside it send through farther adapters, which then "
-                          "carry twice the data"
-                        : "fewer rails than adapters, if the port was meant to be used",
-         .fix = "ibstat; check cable, switch port and subnet manager, or leave it out "
-                "with NCCL_IB_HCA on all nodes"});
+    const PortFault fault = port_fault(patient, down);
+    verdict.find(slow ? Severity::slow : Severity::note,
+                 {.what = fmt::format(
+                      "RDMA port{} {} {} {} while {} other{} up", down.size() == 1 ? "" : "s",
+                      and_list(port_names(patient, down)), down.size() == 1 ? "is" : "are",
+                      fault.state, up, up == 1 ? " is" : "s are"),
+                  .evidence = "port state (ibstat, /sys/class/infiniband/*/ports/*/state)",
+                  .effect = slow ? "the GPUs beside it send through farther adapters, which then "
+                                   "carry twice the data"
+                                 : "fewer rails than adapters, if the port was meant to be used",
+                  .fix = fault.fix + "; or leave it out with NCCL_IB_HCA on all nodes"});
 }
 
 void none_usable(const Patient& patient, Verdict& verdict) {
     const std::vector<int> ports = verbs_ports(patient.machine());
     if (ports.empty() || !maybe_several_nodes(patient)) return;
     for (const int port : ports)
-        if (rdma_usable(port_at(patient, port))) return;
-    verdict.find(
-        several_nodes(patient) ? Severity::slow : Severity::note,
-        {.what = fmt::format("no RDMA port is up ({} of {} down)", ports.size(), ports.size()),
-         .evidence = "port state (ibstat, /sys/class/infiniband/*/ports/*/state)",
-         .effect = "NCCL says 'NET/IB : No device found' and takes TCP without an error",
-         .fix = "ibstat; check cables and, on InfiniBand, the subnet manager"});
+        if (rdma_usable(nic_at(patient, port))) return;
+    const PortFault fault = port_fault(patient, ports);
+    verdict.find(several_nodes(patient) ? Severity::slow : Severity::note,
+                 {.what = fmt::format("no RDMA port is up: {} of {} {}", ports.size(), ports.size(),
+                                      fault.state),
+                  .evidence = "port state (ibstat, /sys/class/infiniband/*/ports/*/state)",
+                  .effect = "NCCL says 'NET/IB : No device found' and takes TCP without an error",
+                  .fix = fault.fix});
 }
 
 /// Ports that have their GPU for themselves are meant to be alike.
@@ -92,7 +119,7 @@ void port_slow(const Patient& patient, Verdict& verdict) {
     std::map<double, int> rates;
     std::vector<int> near;
     for (const int port : verbs_ports(patient.machine()))
-        if (const Nic& nic = port_at(patient, port);
+        if (const Nic& nic = nic_at(patient, port);
             rdma_usable(nic) && nic.speed_gbits && near_a_gpu(patient, port)) {
             near.push_back(port);
             ++rates[*nic.speed_gbits];
@@ -102,10 +129,10 @@ void port_slow(const Patient& patient, Verdict& verdict) {
         const int count = ports;
         if (count < 3 || static_cast<std::size_t>(count) * 2 <= near.size()) continue;
         for (const int port : near) {
-            const Nic& nic = port_at(patient, port);
+            const Nic& nic = nic_at(patient, port);
             if (*nic.speed_gbits >= rate || nic.pcie_width_now.value_or(16) < 8) continue;
             const bool alike = std::any_of(near.begin(), near.end(), [&](int other) {
-                const Nic& good = port_at(patient, other);
+                const Nic& good = nic_at(patient, other);
                 return *good.speed_gbits == rate && good.kind == nic.kind &&
                        good.pcie_generation == nic.pcie_generation &&
                        good.pcie_width == nic.pcie_width && good.driver == nic.driver;
@@ -123,37 +150,17 @@ void port_slow(const Patient& patient, Verdict& verdict) {
     }
 }
 
-struct Counter {
-    std::string_view name;
-    std::uint64_t above;
-    std::string_view meaning;
-};
-/// Counters that stand still on a sound link. A few link_downed come from boots and switch work.
-constexpr Counter kCounters[] = {
-    {"symbol_error", 1000, "damaged symbols"},
-    {"link_error_recovery", 0, "the link was trained again"},
-    {"link_downed", 10, "the link went down"},
-    {"port_rcv_errors", 0, "damaged packets"},
-    {"local_link_integrity_errors", 0, "too many errors on the link"},
-    {"excessive_buffer_overrun_errors", 0, "buffers overran"},
-    {"port_rcv_remote_physical_errors", 0, "packets marked bad by the peer"},
-    {"out_of_sequence", 10000, "packets out of order or lost"},
-    {"packet_seq_err", 10000, "lost packets"},
-    {"local_ack_timeout_err", 1000, "acknowledgements that never came"},
-    {"roce_adp_retrans_to", 1000, "RoCE retransmissions"},
-};
-
 /// One finding for the ports that have counted the same, as after a fault of the fabric.
 void port_errors(const Patient& patient, Verdict& verdict) {
     std::map<std::string, std::vector<std::string>> ports_by_counters;
     for (const int port : verbs_ports(patient.machine())) {
-        const Nic& nic = port_at(patient, port);
+        const Nic& nic = nic_at(patient, port);
         std::vector<std::string> seen;
         for (const detect::PortCounter& counter : nic.errors)
-            for (const Counter& known : kCounters)
-                if (counter.name == known.name && counter.value > known.above)
-                    seen.push_back(
-                        fmt::format("{} {} ({})", counter.name, counter.value, known.meaning));
+            if (const auto* known = detect::error_counter(counter.name);
+                known != nullptr && counter.value > known->usual)
+                seen.push_back(
+                    fmt::format("{} {} ({})", counter.name, counter.value, known->meaning));
         if (!seen.empty()) ports_by_counters[join(seen, ", ")].push_back(port_name(nic));
     }
     for (const auto& [counters, ports] : ports_by_counters)
@@ -189,6 +196,8 @@ void device_files(const Patient& patient, Verdict& verdict) {
                              : "modprobe ib_uverbs"});
 }
 
+/// Linux starts with 8 MiB (64 KiB before 5.16, MLOCK_LIMIT in include/uapi/linux/resource.h). NCCL
+/// registers 4 MiB and more for each connection and channel (NCCL_BUFFSIZE): 16 of them reach this.
 constexpr std::uint64_t kSmallMemlock = 64ull << 20;
 
 void memlock(const Patient& patient, Verdict& verdict) {
@@ -219,9 +228,9 @@ void hca_no_match(const Patient& patient, Verdict& verdict) {
     if (list.entries.empty()) return;
     std::vector<std::string> usable;
     for (const int port : ports) {
-        if (!rdma_usable(port_at(patient, port))) continue;
-        if (list.takes(port_at(patient, port))) return;
-        usable.push_back(port_name(port_at(patient, port)));
+        if (!rdma_usable(nic_at(patient, port))) continue;
+        if (list.takes(nic_at(patient, port))) return;
+        usable.push_back(port_name(nic_at(patient, port)));
     }
     verdict.slow(
         {.what = fmt::format("{} matches no RDMA port that is up", assigned("NCCL_IB_HCA", *value)),
@@ -239,7 +248,7 @@ void hca_prefix(const Patient& patient, Verdict& verdict) {
         bool whole = false;
         std::vector<std::string> more;
         for (const int port : verbs_ports(patient.machine())) {
-            const std::string device = port_at(patient, port).rdma_device.value_or("");
+            const std::string device = nic_at(patient, port).rdma_device.value_or("");
             const bool named =
                 std::any_of(list.entries.begin(), list.entries.end(),
                             [&](const HcaEntry& other) { return other.device == device; });
@@ -262,8 +271,7 @@ void ib_disabled(const Patient& patient, Verdict& verdict) {
         return;
     std::vector<std::string> usable;
     for (const int port : verbs_ports(patient.machine()))
-        if (rdma_usable(port_at(patient, port)))
-            usable.push_back(port_name(port_at(patient, port)));
+        if (rdma_usable(nic_at(patient, port))) usable.push_back(port_name(nic_at(patient, port)));
     if (usable.empty()) return;
     verdict.slow({.what = "NCCL_IB_DISABLE switches RDMA off although ports are up",
                   .evidence = fmt::format(

@@ -66,6 +66,24 @@ std::vector<Fault> rdma_faults() {
     return {
         {"rdma-port-down", "the adapter of a GPU", slow,
          [](Patient& p) { port(p, 3).state = port(p, 3).port_state = "down"; }},
+        {"rdma-none-usable", "no subnet manager", slow,
+         [](Patient& p) {
+             several_nodes(p);
+             for (std::size_t i = 0; i < 8; ++i) port(p, i).port_state = "init";
+         }},
+        {"iface-mtu-small", "a bond of unknown speed", note,
+         [](Patient& p) {
+             p.machine.nics[1].kind = NicKind::bond;
+             p.machine.nics[1].mtu = 1500;
+             p.machine.nics[1].speed_gbits.reset();
+         },
+         sockets_only},
+        {"iface-mtu-small", "100 Gb/s", note,
+         [](Patient& p) {
+             p.machine.nics[1].mtu = 1500;
+             p.machine.nics[1].speed_gbits = 100;
+         },
+         sockets_only},
         {"rdma-none-usable", "all ports down", slow,
          [](Patient& p) {
              several_nodes(p);
