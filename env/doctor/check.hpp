@@ -46,24 +46,36 @@ class Verdict {
     void slow(Words words) { find(Severity::slow, std::move(words)); }
     void note(Words words) { find(Severity::note, std::move(words)); }
 
-    /// The check applies here but `fact` is not known: "the NVLink states".
-    void unknown(std::string fact) { unknown_ = std::move(fact); }
+    /// The check applies here but `fact` is not known: "the NVLink states". `weight`: how much it
+    /// is wanted, 1 or kMayHang.
+    void unknown(std::string fact, int weight = 1) {
+        unknown_ = std::move(fact);
+        weight_ = weight;
+    }
+    /// Of a fact without which a hang or lost data cannot be excluded: before all others.
+    static constexpr int kMayHang = 1000;
 
     const std::vector<Finding>& findings() const { return findings_; }
     const std::string& unknown_fact() const { return unknown_; }
+    int weight() const { return weight_; }
 
   private:
     std::string_view id_;
     std::vector<Finding> findings_;
     std::string unknown_;
+    int weight_ = 1;
 };
 
 struct Check {
     CheckInfo info;
-    void (*examine)(const Patient&, Verdict&);  ///< null: decide() finds it on its way
+    void (*examine)(const Patient&,
+                    Verdict&);  ///< of decide()'s own: null, or says what it did not know
 };
 
-std::span<const Check> decision_checks();
+/// Those that need the network adapters, the GPUs, or neither.
+std::span<const Check> network_decision_checks();
+std::span<const Check> gpu_decision_checks();
+std::span<const Check> other_decision_checks();
 std::span<const Check> interface_checks();
 std::span<const Check> p2p_checks();
 std::span<const Check> nvlink_checks();

@@ -1,13 +1,40 @@
-#include "env/doctor/check.hpp"
+#include "env/doctor/facts.hpp"
+#include "env/matrix.hpp"
 
 /// What decide() finds while it chooses settings: listed here so that doctor knows every kind of
-/// fault that it may print.
+/// fault that it may print. Those with a function here say which fact decide() missed.
 namespace toporun::env::doctor {
 namespace {
 
 constexpr std::string_view kFamily = "decision";
 
-constexpr Check kChecks[] = {
+/// GPU pairs that NCCL by itself joins by P2P over PCIe: those that ACS and the IOMMU may harm.
+std::vector<Pair> pcie_pairs(const Patient& patient) {
+    std::vector<Pair> pairs;
+    if (patient.inputs.rccl) return pairs;  // amd-iommu-translating looks after these
+    for (const Pair& pair : patient.plan.pairs)
+        if (pair.transport_default == "P2P" && pair.path != detect::PathType::NVL &&
+            pair.path != detect::PathType::NVB)
+            pairs.push_back(pair);
+    return pairs;
+}
+
+void acs_unknown(const Patient& patient, Verdict& verdict) {
+    if (patient.software().acs_redirect) return;
+    const PairMatrix matrix(patient.machine());
+    for (const Pair& pair : pcie_pairs(patient))
+        if (pair.path != detect::PathType::SYS &&  // no bridge in common
+            matrix.acs_redirect(pair.a, pair.b) == detect::AcsRedirect::unknown)
+            return verdict.unknown("PCIe access control (ACS): run toporun doctor as root",
+                                   Verdict::kMayHang);
+}
+
+void iommu_unknown(const Patient& patient, Verdict& verdict) {
+    if (patient.software().iommu_translating || pcie_pairs(patient).empty()) return;
+    verdict.unknown("the IOMMU's mode", Verdict::kMayHang);
+}
+
+constexpr Check kNetworkChecks[] = {
     {{"iface-none", kFamily, Severity::broken,
       "the interfaces with an address, lo included: NCCL's bootstrap needs one even on one node"},
      nullptr},
@@ -26,6 +53,36 @@ constexpr Check kChecks[] = {
       "whether a name in NCCL_SOCKET_IFNAME is also the prefix of other interfaces (VLANs of a "
       "bond): NCCL then uses all of them"},
      nullptr},
+    {{"iface-differs", kFamily, Severity::note,
+      "NCCL_SOCKET_IFNAME against the interface that toporun would have chosen"},
+     nullptr},
+};
+
+constexpr Check kGpuChecks[] = {
+    {{"acs-redirect", kFamily, Severity::slow,
+      "PCIe access control between GPUs that would use P2P: redirected traffic runs through the "
+      "CPU, and under an IOMMU it may hang or be lost"},
+     acs_unknown},
+    {{"iommu-translating", kFamily, Severity::slow,
+      "whether the IOMMU translates the traffic of GPUs that would use P2P over PCIe: it may hang "
+      "or be lost"},
+     iommu_unknown},
+    {{"nvlink-p2p-refused", kFamily, Severity::broken,
+      "the driver's P2P status of GPUs that NVLink connects: NCCL 2.12 and later stop when it is "
+      "refused"},
+     nullptr},
+    {{"p2p-takes-nvlink", kFamily, Severity::slow,
+      "whether NCCL_P2P_LEVEL or NCCL_P2P_DISABLE of the user takes NVLink from a GPU pair"},
+     nullptr},
+    {{"gpu-cpus-not-allowed", kFamily, Severity::slow,
+      "whether each rank may use a CPU near its GPU"},
+     nullptr},
+    {{"ranks-exceed-gpus", kFamily, Severity::broken,
+      "ranks of this host against the visible GPUs: NCCL refuses two ranks on one GPU"},
+     nullptr},
+};
+
+constexpr Check kOtherChecks[] = {
     {{"iface-blank", kFamily, Severity::slow,
       "blanks in NCCL_SOCKET_IFNAME, which become part of the name"},
      nullptr},
@@ -33,24 +90,6 @@ constexpr Check kChecks[] = {
      nullptr},
     {{"iface-one-letter", kFamily, Severity::note,
       "NCCL_SOCKET_IFNAME of one character: NCCL ignores it"},
-     nullptr},
-    {{"iface-differs", kFamily, Severity::note,
-      "NCCL_SOCKET_IFNAME against the interface that toporun would have chosen"},
-     nullptr},
-    {{"acs-redirect", kFamily, Severity::slow,
-      "PCIe access control between GPUs that would use P2P: redirected traffic runs through the "
-      "CPU, and under an IOMMU it may hang or be lost"},
-     nullptr},
-    {{"iommu-translating", kFamily, Severity::slow,
-      "whether the IOMMU translates the traffic of GPUs that would use P2P over PCIe: it may hang "
-      "or be lost"},
-     nullptr},
-    {{"nvlink-p2p-refused", kFamily, Severity::broken,
-      "the driver's P2P status of GPUs that NVLink connects: NCCL 2.12 and later stop when it is "
-      "refused"},
-     nullptr},
-    {{"p2p-takes-nvlink", kFamily, Severity::slow,
-      "whether NCCL_P2P_LEVEL or NCCL_P2P_DISABLE of the user takes NVLink from a GPU pair"},
      nullptr},
     {{"p2p-level-not-a-level", kFamily, Severity::slow,
       "NCCL_P2P_LEVEL against the words of this NCCL version: any other is ignored silently"},
@@ -67,12 +106,6 @@ constexpr Check kChecks[] = {
      nullptr},
     {{"p2p-disable-no-number", kFamily, Severity::note,
       "a text in NCCL_P2P_DISABLE: NCCL takes 1 only"},
-     nullptr},
-    {{"gpu-cpus-not-allowed", kFamily, Severity::slow,
-      "whether each rank may use a CPU near its GPU"},
-     nullptr},
-    {{"ranks-exceed-gpus", kFamily, Severity::broken,
-      "ranks of this host against the visible GPUs: NCCL refuses two ranks on one GPU"},
      nullptr},
     {{"omp-more-than-share", kFamily, Severity::slow,
       "OMP_NUM_THREADS against the cores of a rank"},
@@ -97,8 +130,14 @@ constexpr Check kChecks[] = {
 
 }  // namespace
 
-std::span<const Check> decision_checks() {
-    return kChecks;
+std::span<const Check> network_decision_checks() {
+    return kNetworkChecks;
+}
+std::span<const Check> gpu_decision_checks() {
+    return kGpuChecks;
+}
+std::span<const Check> other_decision_checks() {
+    return kOtherChecks;
 }
 
 }  // namespace toporun::env::doctor

@@ -15,22 +15,46 @@ using doctor::Check;
 using doctor::Patient;
 using doctor::Verdict;
 
-std::vector<Check> collect_checks() {
-    std::vector<Check> all;
-    for (const auto& family :
-         {doctor::interface_checks(), doctor::rdma_checks(), doctor::roce_checks(),
-          doctor::gdr_checks(), doctor::p2p_checks(), doctor::nvlink_checks(),
-          doctor::fabric_checks(), doctor::pcie_checks(), doctor::gpu_checks(),
-          doctor::visibility_checks(), doctor::numa_checks(), doctor::limit_checks(),
-          doctor::container_checks(), doctor::topology_checks(), doctor::software_checks(),
-          doctor::cloud_checks(), doctor::amd_checks(), doctor::setting_checks(),
-          doctor::decision_checks()})
-        all.insert(all.end(), family.begin(), family.end());
+/// What a whole family looks at. Of a capture that does not tell it no check can be made.
+enum class Subject { none, gpus, network };
+
+struct SubjectCheck {
+    Check check;
+    Subject subject = Subject::none;
+};
+
+std::vector<SubjectCheck> collect_checks() {
+    const std::pair<std::span<const Check>, Subject> families[] = {
+        {doctor::interface_checks(), Subject::network},
+        {doctor::rdma_checks(), Subject::network},
+        {doctor::roce_checks(), Subject::network},
+        {doctor::gdr_checks(), Subject::network},
+        {doctor::p2p_checks(), Subject::gpus},
+        {doctor::nvlink_checks(), Subject::gpus},
+        {doctor::fabric_checks(), Subject::gpus},
+        {doctor::pcie_checks(), Subject::gpus},
+        {doctor::gpu_checks(), Subject::gpus},
+        {doctor::visibility_checks(), Subject::gpus},
+        {doctor::numa_checks(), Subject::gpus},
+        {doctor::limit_checks(), Subject::gpus},
+        {doctor::container_checks(), Subject::gpus},
+        {doctor::topology_checks(), Subject::gpus},
+        {doctor::software_checks(), Subject::gpus},
+        {doctor::cloud_checks(), Subject::network},
+        {doctor::amd_checks(), Subject::gpus},
+        {doctor::setting_checks(), Subject::none},
+        {doctor::network_decision_checks(), Subject::network},
+        {doctor::gpu_decision_checks(), Subject::gpus},
+        {doctor::other_decision_checks(), Subject::none},
+    };
+    std::vector<SubjectCheck> all;
+    for (const auto& [checks, subject] : families)
+        for (const Check& check : checks) all.push_back({check, subject});
     return all;
 }
 
-const std::vector<Check>& all_checks() {
-    static const std::vector<Check> all = collect_checks();
+const std::vector<SubjectCheck>& all_checks() {
+    static const std::vector<SubjectCheck> all = collect_checks();
     return all;
 }
 
@@ -49,16 +73,21 @@ void take(const Finding& finding, std::vector<Finding>& findings) {
         findings.push_back(finding);
 }
 
-/// What a whole family looks at, where a capture does not tell it; "" where it does.
-std::string_view unknown_subject(std::string_view family, const detect::Machine& machine) {
-    for (const std::string_view gpus : {"p2p", "nvlink", "fabric", "pcie", "gpu", "amd"})
-        if (family == gpus && !machine.gpus_known) return "the GPUs";
-    for (const std::string_view nics : {"interface", "rdma", "roce", "gdr", "cloud"})
-        if (family == nics && !machine.nics_known) return "the network adapters";
+/// The subject, where a capture does not tell it; "" where it does.
+std::string_view untold(Subject subject, const detect::Machine& machine) {
+    if (subject == Subject::gpus && !machine.gpus_known) return "the GPUs";
+    if (subject == Subject::network && !machine.nics_known) return "the network adapters";
     return "";
 }
 
-/// The facts by how many checks want them, then by name.
+std::vector<std::string> each_once(const std::vector<std::string>& lines) {
+    std::vector<std::string> once;
+    for (const std::string& line : lines)
+        if (std::find(once.begin(), once.end(), line) == once.end()) once.push_back(line);
+    return once;
+}
+
+/// The facts by how much they are wanted, then by name.
 std::vector<std::string> most_wanted(const std::map<std::string, int>& facts) {
     std::vector<std::pair<std::string, int>> counted(facts.begin(), facts.end());
     std::stable_sort(counted.begin(), counted.end(),
@@ -73,7 +102,7 @@ std::vector<std::string> most_wanted(const std::map<std::string, int>& facts) {
 std::span<const CheckInfo> check_list() {
     static const std::vector<CheckInfo> infos = [] {
         std::vector<CheckInfo> list;
-        for (const Check& check : all_checks()) list.push_back(check.info);
+        for (const SubjectCheck& one : all_checks()) list.push_back(one.check.info);
         return list;
     }();
     return infos;
@@ -94,19 +123,23 @@ Diagnosis diagnose(const Job& job, const detect::Machine& machine, const UserEnv
     Diagnosis diagnosis;
     for (const Finding& finding : plan.findings) take(finding, diagnosis.findings);
     std::map<std::string, int> unknown;
-    for (const Check& check : all_checks()) {
+    for (const auto& [check, subject] : all_checks()) {
         ++diagnosis.checks;
-        if (check.examine == nullptr || told(plan.findings, check.info.id)) continue;
+        if (told(plan.findings, check.info.id)) continue;
         Verdict verdict(check.info.id);
-        check.examine(patient, verdict);
+        if (check.examine != nullptr) check.examine(patient, verdict);
         for (const Finding& finding : verdict.findings()) take(finding, diagnosis.findings);
         if (!verdict.findings().empty()) continue;
-        std::string fact(unknown_subject(check.info.family, machine));
+        std::string fact(untold(subject, machine));
         if (fact.empty()) fact = verdict.unknown_fact();
         if (fact.empty()) continue;
         ++diagnosis.not_made;
-        ++unknown[fact];
+        unknown[fact] += verdict.weight();
     }
+    for (const Subject subject : {Subject::gpus, Subject::network})
+        if (const auto name = untold(subject, machine); !name.empty())
+            diagnosis.untold.emplace_back(name);
+    diagnosis.notes = each_once(machine.notes);
     diagnosis.unknown = most_wanted(unknown);
     std::stable_sort(diagnosis.findings.begin(), diagnosis.findings.end(),
                      [](const Finding& a, const Finding& b) { return a.severity < b.severity; });
@@ -130,10 +163,20 @@ std::string summary_line(const Diagnosis& diagnosis) {
             parts.push_back(fmt::format("{} {}{}", count, severity_text(severity),
                                         severity == Severity::note && count > 1 ? "s" : ""));
     std::string line = parts.empty() ? "nothing found" : join(parts, ", ");
+    if (!diagnosis.untold.empty())
+        line += fmt::format(", {}nothing is told of {}", parts.empty() ? "but " : "",
+                            join(diagnosis.untold, " and "));
     line += fmt::format(": {} checks", diagnosis.checks);
     if (diagnosis.not_made == 0) return line;
-    return line + fmt::format(", {} of them could not be made (not known: {})", diagnosis.not_made,
-                              join(diagnosis.unknown, ", "));
+    std::vector<std::string> facts;
+    for (const std::string& fact : diagnosis.unknown)
+        if (std::find(diagnosis.untold.begin(), diagnosis.untold.end(), fact) ==
+            diagnosis.untold.end())
+            facts.push_back(fact);
+    line += fmt::format(", {} of them could not be made", diagnosis.not_made);
+    if (facts.empty()) return line;
+    return line + fmt::format(" ({}not known: {})", diagnosis.untold.empty() ? "" : "also ",
+                              join(facts, ", "));
 }
 
 }  // namespace toporun::env

@@ -32,6 +32,9 @@ struct Diagnosis {
     int not_made = 0;  ///< because a fact is not known
     /// The facts in question, most wanted first: "NVLink states", "the IOMMU's mode".
     std::vector<std::string> unknown;
+    /// What a capture says nothing of at all: "the GPUs", "the network adapters".
+    std::vector<std::string> untold;
+    std::vector<std::string> notes;  ///< Machine::notes, each once
 };
 
 /// Examines `machine` for `job`. `plan` is decide()'s for the same inputs; its findings are taken
@@ -43,7 +46,8 @@ Diagnosis diagnose(const Job& job, const detect::Machine& machine, const UserEnv
 std::vector<Finding> broken_findings(const Diagnosis& diagnosis);
 
 /// "nothing found: 61 checks", "nothing found: 61 checks, 9 of them could not be made (not known:
-/// NVLink states, the IOMMU's mode)"; for a diagnosis with findings "2 findings: ..." alike.
+/// NVLink states, the IOMMU's mode)", "nothing found, but nothing is told of the GPUs: 61 checks,
+/// ..."; for a diagnosis with findings "1 broken, 2 notes: ..." alike.
 std::string summary_line(const Diagnosis& diagnosis);
 
 }  // namespace toporun::env

@@ -1,5 +1,7 @@
 #include "support.hpp"
 
+#include <functional>
+
 #include "sample_machines.hpp"
 
 namespace toporun::tests {
@@ -106,7 +108,7 @@ TEST_CASE("a machine with nothing wrong gives no finding") {
             CAPTURE(row.name);
             const auto diagnosis = examine(row.machine, row.user, doctor_job(nodes, row.ranks));
             CHECK(ids(diagnosis) == std::vector<std::string>{});
-            CHECK(env::summary_line(diagnosis).starts_with("nothing found: "));
+            CHECK(env::summary_line(diagnosis).starts_with("nothing found"));
         }
 }
 
@@ -139,8 +141,97 @@ TEST_CASE("the summary names the facts that were missing") {
 TEST_CASE("a capture that says nothing of GPUs is not called healthy") {
     const auto diagnosis = examine(unknown_machine());
     CHECK(diagnosis.not_made > 20);
-    CHECK(std::find(diagnosis.unknown.begin(), diagnosis.unknown.end(), "the GPUs") !=
-          diagnosis.unknown.end());
+    CHECK(diagnosis.untold == std::vector<std::string>{"the GPUs", "the network adapters"});
+    const std::string line = env::summary_line(diagnosis);
+    CHECK(line.starts_with(
+        "nothing found, but nothing is told of the GPUs and the network adapters: "));
+    CHECK(line.ends_with(" of them could not be made"));
+    // What is left looks at variables only.
+    CHECK(diagnosis.checks - diagnosis.not_made < 35);
+}
+
+TEST_CASE("a part that a capture does not tell is named before what is not known of the rest") {
+    Machine machine = healthy_laptop();
+    machine.gpus_known = false;
+    machine.nics[0].state = "up";
+    CHECK(env::summary_line(examine(machine))
+              .starts_with("nothing found, but nothing is told of the GPUs: "));
+}
+
+TEST_CASE("what may hang unseen is asked for first, where GPUs would use P2P over PCIe") {
+    struct Change {
+        std::string name;
+        std::function<void(Machine&)> change;
+        std::vector<std::string> first;
+    };
+    const std::string acs = "PCIe access control (ACS): run toporun doctor as root";
+    for (const Change& row : std::vector<Change>{{"both unknown",
+                                                  [](Machine& m) {
+                                                      m.software.acs_redirect.reset();
+                                                      m.software.iommu_translating.reset();
+                                                      m.gpu_acs_redirect.clear();
+                                                  },
+                                                  {acs, "the IOMMU's mode"}},
+                                                 {"ACS unknown",
+                                                  [](Machine& m) {
+                                                      m.software.acs_redirect.reset();
+                                                      m.gpu_acs_redirect.clear();
+                                                  },
+                                                  {acs}},
+                                                 {"NVLink between all",
+                                                  [](Machine& m) {
+                                                      m = healthy_node();
+                                                      m.software.acs_redirect.reset();
+                                                      m.software.iommu_translating.reset();
+                                                      m.gpu_acs_redirect.clear();
+                                                  },
+                                                  {}},
+                                                 {"P2P refused",
+                                                  [](Machine& m) {
+                                                      set_peer_access(m, PeerAccess::refused);
+                                                      m.gpus[0].name = m.gpus[1].name = "NVIDIA L4";
+                                                      m.software.acs_redirect.reset();
+                                                      m.gpu_acs_redirect.clear();
+                                                  },
+                                                  {}}}) {
+        CAPTURE(row.name);
+        Machine machine = healthy_workstation();
+        machine.gpus[0].name = machine.gpus[1].name = "NVIDIA RTX A6000";
+        set_peer_access(machine, PeerAccess::ok);
+        connect(machine, 0, 1, PathType::PIX);
+        machine.limits.nofile.reset();
+        row.change(machine);
+        const auto unknown = examine(machine).unknown;
+        for (const std::string& fact : {acs, std::string("the IOMMU's mode")}) {
+            const auto at = std::find(unknown.begin(), unknown.end(), fact);
+            const auto wanted = std::find(row.first.begin(), row.first.end(), fact);
+            CHECK(at - unknown.begin() == (wanted == row.first.end()
+                                               ? static_cast<std::ptrdiff_t>(unknown.size())
+                                               : wanted - row.first.begin()));
+        }
+    }
+}
+
+TEST_CASE("ordinary Ethernet with MTU 1500 is no finding") {
+    struct Change {
+        std::string name;
+        std::function<void(Machine&)> change;
+    };
+    for (const Change& row : std::vector<Change>{
+             {"10 Gb/s", [](Machine& m) { m.nics[1].speed_gbits = 10; }},
+             {"speed unknown", [](Machine& m) { m.nics[1].speed_gbits.reset(); }},
+             {"no GPU", [](Machine& m) { m.gpus.clear(), m.gpu_paths.clear(); }},
+             {"RDMA carries the data",
+              [](Machine& m) { m.nics.push_back(rdma_port(0, NicKind::infiniband, 400)); }}}) {
+        CAPTURE(row.name);
+        Machine machine = healthy_workstation();
+        machine.nics[1].mtu = 1500;
+        machine.nics[1].speed_gbits = 100;
+        REQUIRE(has(examine(machine), "iface-mtu-small"));
+        CHECK_FALSE(has(examine(machine, {}, doctor_job(1)), "iface-mtu-small"));
+        row.change(machine);
+        CHECK_FALSE(has(examine(machine), "iface-mtu-small"));
+    }
 }
 
 TEST_CASE("sample machines of other tests never break a check") {
