@@ -121,6 +121,15 @@ std::string machine_graph(const detect::Machine& machine, const std::string& for
     return machine_drawing(machine, utf8_locale(environment_map()) ? Strokes::box : Strokes::ascii);
 }
 
+/// What shows the notes of the captures that were judged; "" for this machine.
+std::string notes_command(const Arguments& arguments) {
+    std::string command = "toporun detect";
+    for (const std::string& file : arguments.machine_files)
+        command += " --machine " + shell_word(file);
+    for (const std::string& file : arguments.captures) command += " --from " + shell_word(file);
+    return command == "toporun detect" ? "" : command;
+}
+
 }  // namespace
 
 int detect_command(const Arguments& arguments, const Console& console) {
@@ -174,7 +183,7 @@ int doctor_command(const Arguments& arguments) {
                                            read_user_environment(environment), options)
                                          .diagnosis;
     print(arguments.json ? findings_json(diagnosis)
-                         : findings_text(diagnosis, Console(1).colour()));
+                         : findings_text(diagnosis, Console(1).colour(), notes_command(arguments)));
     return env::broken_findings(diagnosis).empty() ? 0 : 1;
 }
 

@@ -12,8 +12,10 @@ namespace toporun::launcher {
 std::string findings_json(const env::Diagnosis& diagnosis);
 
 /// For people: a block a finding and a last line that counts; one line when there is nothing. Safe
-/// for a terminal. `colour`: severities in colour.
-std::string findings_text(const env::Diagnosis& diagnosis, bool colour);
+/// for a terminal. `colour`: severities in colour. `notes_command`: what shows the notes of the
+/// captures, for a line that counts them; "" for none, as for the machine itself.
+std::string findings_text(const env::Diagnosis& diagnosis, bool colour,
+                          const std::string& notes_command = "");
 
 /// `toporun doctor --list`: each kind of fault by family.
 std::string check_list_text();

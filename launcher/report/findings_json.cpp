@@ -4,21 +4,13 @@
 namespace toporun::launcher {
 
 std::string findings_json(const env::Diagnosis& diagnosis) {
-    Json findings = Json::array();
-    for (const env::Finding& finding : diagnosis.findings)
-        findings.push_back({{"id", finding.id},
-                            {"severity", env::severity_text(finding.severity)},
-                            {"what", finding.what},
-                            {"evidence", finding.evidence},
-                            {"effect", finding.effect},
-                            {"fix", finding.fix},
-                            {"where", or_null(finding.where)}});
     return dumped({{"schema", "toporun.findings/1"},
-                   {"findings", findings},
+                   {"findings", findings_array(diagnosis.findings)},
                    {"checks",
                     {{"total", diagnosis.checks},
                      {"not_made", diagnosis.not_made},
-                     {"unknown", diagnosis.unknown}}}});
+                     {"unknown", diagnosis.unknown}}},
+                   {"notes", diagnosis.notes}});
 }
 
 std::string check_list_json() {

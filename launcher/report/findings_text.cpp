@@ -55,10 +55,16 @@ std::string wrapped(std::string_view text, std::size_t indent) {
 
 }  // namespace
 
-std::string findings_text(const env::Diagnosis& diagnosis, bool colour) {
+std::string findings_text(const env::Diagnosis& diagnosis, bool colour,
+                          const std::string& notes_command) {
     std::string text;
     for (const env::Finding& finding : diagnosis.findings) text += block(finding, colour) + '\n';
-    return text + printable(env::summary_line(diagnosis)) + '\n';
+    text += printable(env::summary_line(diagnosis)) + '\n';
+    const std::size_t notes = diagnosis.notes.size();
+    if (notes == 0 || notes_command.empty()) return text;
+    return text + fmt::format("the capture has {} note{}: {} shows {}\n", notes,
+                              notes == 1 ? "" : "s", printable(notes_command),
+                              notes == 1 ? "it" : "them");
 }
 
 std::string check_list_text() {

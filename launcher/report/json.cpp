@@ -51,6 +51,8 @@ Json placements_array(const env::Plan& plan) {
     return ranks;
 }
 
+}  // namespace
+
 Json findings_array(const std::vector<env::Finding>& findings) {
     Json result = Json::array();
     for (const env::Finding& finding : findings) {
@@ -64,6 +66,8 @@ Json findings_array(const std::vector<env::Finding>& findings) {
     }
     return result;
 }
+
+namespace {
 
 // --- run
 // ------------------------------------------------------------------------------------------

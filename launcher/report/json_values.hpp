@@ -4,8 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "detect/machine.hpp"
+#include "env/plan.hpp"
 
 /// How facts are spelled in JSON. For the sources that write JSON only: the library's header is
 /// heavy.
@@ -36,6 +38,9 @@ inline Json or_null(const detect::CpuSet& cpus) {
 inline Json limit(const std::optional<std::uint64_t>& value) {
     return value == detect::kUnlimited ? Json("unlimited") : or_null(value);
 }
+
+/// `findings[]` of every schema (json.cpp).
+Json findings_array(const std::vector<env::Finding>& findings);
 
 /// Schema toporun.machine/1 (machine_json.cpp).
 Json machine_object(const detect::Machine& machine);

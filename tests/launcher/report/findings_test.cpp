@@ -61,6 +61,21 @@ TEST_CASE("findings as text are safe for a terminal and end with a count") {
     CHECK(findings_text(diagnosis(), true).starts_with("\033[31mbroken\033[0m  "));
 }
 
+TEST_CASE("notes of captures are counted, with the command that shows them") {
+    env::Diagnosis noted = diagnosis();
+    noted.findings.clear();
+    noted.unknown.clear();
+    noted.not_made = 0;
+    noted.notes = {"the NIC legend is missing", "2 lines were not understood"};
+    CHECK(findings_text(noted, false, "toporun detect --from a.txt") ==
+          "nothing found: 90 checks\n"
+          "the capture has 2 notes: toporun detect --from a.txt shows them\n");
+    CHECK(findings_text(noted, false) == "nothing found: 90 checks\n");
+    CHECK(nlohmann::json::parse(findings_json(noted))["notes"] ==
+          nlohmann::json{"the NIC legend is missing", "2 lines were not understood"});
+    CHECK(nlohmann::json::parse(findings_json(diagnosis()))["notes"] == nlohmann::json::array());
+}
+
 TEST_CASE("nothing found is one line") {
     env::Diagnosis none;
     none.checks = 90;
