@@ -15,6 +15,7 @@ namespace {
 
 constexpr int kMostRows = 100000;
 constexpr int kMostGpus = 1024;
+constexpr int kMostNodes = 1000000;
 
 std::string filled(TomlTable& table, const std::string& key) {
     std::string text = table.required_string(key);
@@ -82,19 +83,19 @@ KnownBadRow read_row(TomlTable& table) {
     row.not_gpus = names(table, "not_gpus");
     row.gpu_count_min = number(table, "gpu_count_min", kMostGpus);
     row.gpu_count_max = number(table, "gpu_count_max", kMostGpus);
+    row.nodes_min = number(table, "nodes_min", kMostNodes);
     row.driver_since = version(table, "driver_since");
     row.driver_until = version(table, "driver_until");
     check_range(table, row.driver_since, row.driver_until, "driver_until");
     row.nccl_since = version(table, "nccl_since");
     row.nccl_until = version(table, "nccl_until");
     check_range(table, row.nccl_since, row.nccl_until, "nccl_until");
-    row.cpu = table.string("cpu").value_or("");
     row.architecture = choice(table, "architecture", {"x86_64", "aarch64"});
     row.kernel = table.string("kernel").value_or("");
     row.platform = names(table, "platform");
     for (const std::string& word : row.platform)
         check_word(table, "platform", word,
-                   {"vm", "bare-metal", "container", "rdma", "one-port", "efa", "slingshot"});
+                   {"vm", "container", "rdma", "one-port", "port-per-gpu", "slingshot"});
     row.peer_access = choice(table, "peer_access", {"ok", "refused", "possible"});
     row.links = choice(table, "links", {"none", "some"});
     row.path = choice(table, "path", {"PIX", "PXB", "PHB", "SYS"});
@@ -105,8 +106,7 @@ KnownBadRow read_row(TomlTable& table) {
     row.fix = filled(table, "fix");
     row.source = filled(table, "source");
     row.confidence = filled(table, "confidence");
-    check_word(table, "confidence", row.confidence, {"high", "medium", "low"});
-    row.where = table.where();
+    check_word(table, "confidence", row.confidence, {"high", "medium"});
     return row;
 }
 

@@ -22,10 +22,10 @@ struct KnownBadRow {
     std::string driver_until;           ///< likewise; a newer driver silences the row
     std::string nccl_since;             ///< likewise
     std::string nccl_until;
-    std::string cpu;           ///< part of the CPU's model or vendor
     std::string architecture;  ///< "x86_64", "aarch64"
     std::string kernel;        ///< part of the kernel's release
-    /// All of: "vm", "bare-metal", "container", "rdma", "one-port", "efa", "slingshot".
+    int nodes_min = 0;         ///< of the job; an unknown number counts as two
+    /// All of: "vm", "container", "rdma", "one-port", "port-per-gpu", "slingshot".
     std::vector<std::string> platform;
     /// "ok", "refused": the driver's word on some pair of these GPUs; "possible": not refused for
     /// all pairs.
@@ -37,8 +37,7 @@ struct KnownBadRow {
     std::string what;     ///< one sentence
     std::string fix;
     std::string source;
-    std::string confidence;  ///< "high", "medium", "low"
-    std::string where;       ///< file:line:column
+    std::string confidence;  ///< "high", "medium"
 };
 
 struct KnownBad {

@@ -62,19 +62,25 @@ void efa_plugin(const Patient& patient, Verdict& verdict) {
                          "/opt/amazon/ofi-nccl) and put its lib directory on LD_LIBRARY_PATH"});
 }
 
-/// Instance types with EFA adapters for their GPUs (awsome-distributed-training,
-/// instance-profiles.conf).
-constexpr std::array<std::string_view, 11> kEfaTypes = {
-    "p4d.24xlarge", "p4de.24xlarge", "p5.48xlarge",   "p5e.48xlarge", "p5en.48xlarge",  "p6-b200",
-    "p6-b300",      "p6e-gb200",     "p3dn.24xlarge", "g5.48xlarge",  "trn1n.32xlarge",
+struct EfaType {
+    std::string_view product;  ///< begins so
+    bool optional = false;     ///< the type is also started without EFA
+};
+/// Instance types with EFA adapters for their NVIDIA GPUs (awsome-distributed-training,
+/// instance-profiles.conf; AWS, accelerated computing instances).
+constexpr EfaType kEfaTypes[] = {
+    {"p4d.24xlarge"},        {"p4de.24xlarge"},     {"p5.48xlarge"}, {"p5e.48xlarge"},
+    {"p5en.48xlarge"},       {"p6-b200"},           {"p6-b300"},     {"p6e-gb200"},
+    {"p3dn.24xlarge", true}, {"g5.48xlarge", true},
 };
 
 void efa_absent(const Patient& patient, Verdict& verdict) {
     const Machine& machine = patient.machine();
-    const bool type = std::any_of(kEfaTypes.begin(), kEfaTypes.end(), [&](std::string_view name) {
-        return machine.product.starts_with(name);
-    });
-    if (!type || !maybe_several_nodes(patient) || has_efa(machine)) return;
+    const auto* type =
+        std::find_if(std::begin(kEfaTypes), std::end(kEfaTypes),
+                     [&](const EfaType& one) { return machine.product.starts_with(one.product); });
+    if (type == std::end(kEfaTypes) || has_efa(machine) || !has_nvidia_gpu(patient)) return;
+    if (type->optional ? !several_nodes(patient) : !maybe_several_nodes(patient)) return;
     if (machine.nics.empty()) return verdict.unknown("the network adapters");
     verdict.slow({.what = fmt::format("{} without an EFA adapter in sight", machine.product),
                   .evidence = "no EFA device in /sys/class/infiniband",
@@ -91,7 +97,7 @@ void google_plugin(const Patient& patient, Verdict& verdict) {
     const Machine& machine = patient.machine();
     if (!machine.product.starts_with("Google Compute Engine") || !several_nodes(patient)) return;
     const auto gpus = visible_gpus(patient, [](const Gpu& gpu) {
-        return contains_any(gpu.name, {"H100", "H200", "B200", "B300"});
+        return compute_capability(gpu).value_or(0) >= 90;  // Hopper
     });
     if (gpus.size() < 4) return;
     if (!plugins_known(patient)) return verdict.unknown("NCCL's plugins");

@@ -10,9 +10,14 @@ namespace {
 using detect::Machine;
 
 constexpr std::string_view kFamily = "limits";
+/// The soft limit that Linux starts with (INR_OPEN_CUR, include/uapi/linux/fs.h): only less was
+/// somebody's choice.
 constexpr std::uint64_t kFewFiles = 1024;
+/// The hard limit of the same kernels (INR_OPEN_MAX): what every rank may ask for. A rank of a
+/// large job has a socket for each channel and peer beside the descriptors of its loaders.
 constexpr std::uint64_t kFewFilesOfManyNodes = 4096;
-/// Threads of a rank: CUDA, NCCL's proxies, OpenMP, autograd and a dozen loaders with theirs.
+/// Threads of a rank: CUDA, NCCL's proxies, OpenMP, autograd and a dozen loaders with theirs; an
+/// estimate, at which nothing could start any more.
 constexpr std::uint64_t kThreadsOfRank = 128;
 
 void open_files(const Patient& patient, Verdict& verdict) {

@@ -29,12 +29,12 @@ bool in_range(const std::optional<std::string>& version, const std::string& sinc
 bool on_platform(const std::string& word, const Patient& patient) {
     const Machine& machine = patient.machine();
     if (word == "vm") return machine.virtual_machine;
-    if (word == "bare-metal") return !machine.virtual_machine;
     if (word == "container") return machine.container;
-    if (word == "efa") return has_efa(machine);
     const auto usable = std::count_if(machine.nics.begin(), machine.nics.end(), rdma_usable);
     if (word == "rdma") return usable > 0;
     if (word == "one-port") return usable == 1;
+    if (word == "port-per-gpu")
+        return usable > 0 && usable >= static_cast<std::ptrdiff_t>(patient.inputs.visible.size());
     return word == "slingshot" &&
            std::any_of(machine.nics.begin(), machine.nics.end(), [](const detect::Nic& nic) {
                return nic.name.starts_with("hsn") || nic.driver.find("cxi") != std::string::npos;
@@ -98,9 +98,7 @@ std::optional<std::vector<int>> match_known_bad(const KnownBadRow& row, const Pa
         return std::nullopt;
     if (!row.kernel.empty() && machine.software.kernel.find(row.kernel) == std::string::npos)
         return std::nullopt;
-    if (!row.cpu.empty() && machine.cpu.model.find(row.cpu) == std::string::npos &&
-        machine.cpu.vendor.find(row.cpu) == std::string::npos)
-        return std::nullopt;
+    if (patient.inputs.job.nodes.value_or(2) < row.nodes_min) return std::nullopt;
     for (const std::string& word : row.platform)
         if (!on_platform(word, patient)) return std::nullopt;
     const std::vector<int> gpus = visible_gpus(patient, [&](const detect::Gpu& gpu) {

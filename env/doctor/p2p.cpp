@@ -20,7 +20,7 @@ using detect::PeerAccess;
 constexpr std::string_view kFamily = "p2p";
 
 Severity severity_of(const profiles::KnownBadRow& row) {
-    if (row.confidence == "low" || row.symptom == "slow") return Severity::note;
+    if (row.symptom == "slow") return Severity::note;
     if (row.symptom == "corruption") return Severity::slow;
     return row.confidence == "high" ? Severity::slow : Severity::note;
 }
@@ -38,9 +38,7 @@ void known_bad(const Patient& patient, Verdict& verdict) {
     for (const profiles::KnownBadRow& row : patient.known_bad.rows) {
         const auto gpus = match_known_bad(row, patient);
         if (!gpus) continue;
-        const Gpu* first = gpus->empty()
-                               ? nullptr
-                               : &patient.machine().gpus[static_cast<std::size_t>(gpus->front())];
+        const Gpu* first = gpus->empty() ? nullptr : &gpu_at(patient, gpus->front());
         verdict.find(
             severity_of(row),
             {.what = row.what,
@@ -50,40 +48,48 @@ void known_bad(const Patient& patient, Verdict& verdict) {
                  driver, library_text(patient.inputs), row.row, row.confidence, row.source),
              .effect = symptom_text(row.symptom) + " (reported, not seen here)",
              .fix = row.fix,
-             .where = fmt::format("row {}", row.row)});
+             .where = gpus->empty() || row.gpus.empty() ? std::string()
+                                                        : gpus_text(patient.machine(), *gpus)});
     }
 }
 
-/// Server GPUs have P2P below one switch: a refusal is a setting of the BIOS or of the host.
+/// Peer access below one switch is refused by a setting of the BIOS or of the host, unless the
+/// model has none.
 void refused_below_switch(const Patient& patient, Verdict& verdict) {
     const Machine& machine = patient.machine();
     if (machine.virtual_machine || machine.peer_access.empty()) return;
     const PairMatrix matrix(machine);
     const auto able = visible_gpus(patient, [](const Gpu& gpu) {
-        return is_server_gpu(gpu) && gpu.vendor != "amd" && gpu.mig != true &&
-               !contains_any(gpu.name, {"NVIDIA L4", "Tesla T4", "vGPU", "GRID"});
+        return (gpu.name.empty() || has_peer_access(gpu)) && gpu.vendor != "amd" && gpu.mig != true;
     });
-    std::vector<std::string> pairs;
+    std::vector<std::pair<int, int>> pairs;
+    bool unnamed = false;
     for (std::size_t i = 0; i < able.size(); ++i)
         for (std::size_t j = i + 1; j < able.size(); ++j) {
             const int a = able[i], b = able[j];
             const PathType path = matrix.path(a, b);
-            if ((path == PathType::PIX || path == PathType::PXB) &&
-                matrix.peer_access(a, b) == PeerAccess::refused)
-                pairs.push_back(fmt::format("{}-{}", a, b));
+            if ((path != PathType::PIX && path != PathType::PXB) ||
+                matrix.peer_access(a, b) != PeerAccess::refused)
+                continue;
+            if (gpu_at(patient, a).name.empty() || gpu_at(patient, b).name.empty())
+                unnamed = true;
+            else
+                pairs.emplace_back(a, b);
         }
-    if (pairs.empty()) return;
+    if (pairs.empty()) {
+        if (unnamed) verdict.unknown("the names of the GPUs");
+        return;
+    }
     const std::size_t count = pairs.size();
-    if (pairs.size() > 8) pairs.resize(8);
-    verdict.slow({.what = fmt::format("the driver refuses P2P between {} GPU pair{} below one "
-                                      "PCIe switch",
-                                      count, count == 1 ? "" : "s"),
-                  .evidence = fmt::format("pairs {}{} (nvidia-smi topo -p2p r)", join(pairs, " "),
-                                          count > pairs.size() ? " ..." : ""),
-                  .effect = "they go through shared memory, at about half the bandwidth",
-                  .fix = "nvidia-smi topo -p2p r tells the reason (CNS: chipset, GNS: GPU, DR: "
-                         "disabled by the registry); check confidential computing mode and "
-                         "the driver's module options"});
+    verdict.slow(
+        {.what = fmt::format("the driver refuses P2P between {} GPU pair{} below one "
+                             "PCIe switch",
+                             count, count == 1 ? "" : "s"),
+         .evidence = fmt::format("pairs {} (nvidia-smi topo -p2p r)", pairs_text(machine, pairs)),
+         .effect = "they go through shared memory, at about half the bandwidth",
+         .fix = "nvidia-smi topo -p2p r tells the reason (CNS: chipset, GNS: GPU, DR: "
+                "disabled by the registry); check confidential computing mode and "
+                "the driver's module options"});
 }
 
 /// c020: P2P writes from one package to the other go over the CPUs' own links.
@@ -136,7 +142,8 @@ constexpr Check kChecks[] = {
       "(profiles/known-bad.toml): a hint, never a verdict"},
      known_bad},
     {{"p2p-refused", kFamily, Severity::slow,
-      "the driver's P2P status of server GPUs below one PCIe switch: it should be OK"},
+      "the driver's P2P status of GPUs below one PCIe switch, for models that have P2P: it should "
+      "be OK"},
      refused_below_switch},
     {{"p2p-across-packages", kFamily, Severity::note,
       "GPU pairs that use P2P across two AMD packages: often slower than shared memory"},

@@ -16,6 +16,7 @@ struct SettingRow {
     int nccl_until = 0;
     bool several_nodes = false;  ///< concerns jobs that may have several nodes
     bool efa = false;            ///< concerns hosts with EFA adapters
+    bool nvidia = false;         ///< concerns NVIDIA's library, not RCCL
     std::string_view what;       ///< after "NAME: "
     std::string_view effect;
     std::string_view fix = {};  ///< "" = unset it

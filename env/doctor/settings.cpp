@@ -48,6 +48,7 @@ bool applies(const SettingRow& row, const Patient& patient, const std::string& v
         return false;
     if (row.several_nodes && !maybe_several_nodes(patient)) return false;
     if (row.efa && !has_efa(patient.machine())) return false;
+    if (row.nvidia && patient.inputs.rccl) return false;
     switch (row.match) {
         case Match::any:
             return true;
@@ -130,17 +131,29 @@ void gdr_level(const Patient& patient, Verdict& verdict) {
     }
 }
 
+/// `[function:][^]list[;function:[^]list ...]`; before 2.24 one list without function
+/// (src/graph/tuning.cc). A list with SIMPLE too, as vendors set, leaves the choice to NCCL.
+bool forces_ll128(const std::string& value) {
+    std::string upper = value;
+    for (char& c : upper) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    for (const std::string& entry : split(upper, ';')) {
+        const std::string list = entry.substr(entry.find(':') + 1);  // npos + 1: from the start
+        if (list.starts_with('^')) continue;
+        const std::vector<std::string> words = split(list, ',');
+        const auto has = [&](std::string_view word) {
+            return std::find(words.begin(), words.end(), word) != words.end();
+        };
+        if (has("LL128") && !has("SIMPLE")) return true;
+    }
+    return false;
+}
+
 /// LL128 over a way that does not keep 128-byte stores together loses data (NVIDIA/nccl issues
 /// 740, 831, 1261).
 void forced_protocol(const Patient& patient, Verdict& verdict) {
     const auto value = user_value(patient.inputs, "NCCL_PROTO");
     if (!value || value->empty()) return;
-    std::string upper = *value;
-    for (char& c : upper) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-    if (upper.starts_with('^')) return;
-    const std::vector<std::string> words = split(upper, ',');
-    if (std::find(words.begin(), words.end(), "LL128") == words.end()) return;
-    if (upper.find("SIMPLE") != std::string::npos) return;  // vendors' lists, NCCL still chooses
+    if (!forces_ll128(*value)) return;
     verdict.slow({.what = "NCCL_PROTO forces LL128",
                   .evidence = assigned("NCCL_PROTO", *value),
                   .effect = "wrong data where a path does not keep 128-byte stores together "
@@ -151,7 +164,7 @@ void forced_protocol(const Patient& patient, Verdict& verdict) {
 void nvls_off(const Patient& patient, Verdict& verdict) {
     if (user_number(patient, "NCCL_NVLS_ENABLE") != 0 || nccl_before(patient, 21805)) return;
     const auto gpus = visible_gpus(patient, [](const Gpu& gpu) {
-        return is_sxm(gpu) && contains_any(gpu.name, {"H100", "H200", "H800", "B200", "B300"});
+        return is_sxm(gpu) && compute_capability(gpu).value_or(0) >= 90;  // Hopper
     });
     if (gpus.size() < 4) return;
     verdict.note({.what = "NCCL_NVLS_ENABLE=0 leaves the reduction in the NVSwitches unused",

@@ -49,10 +49,17 @@ bool is_flat(const Patient& patient) {
     return any;
 }
 
+/// The machine was looked at from inside and is no guest. Captures of a part do not tell.
+bool bare_metal_known(const Machine& machine) {
+    return !machine.virtual_machine && (!machine.product.empty() || !machine.vendor.empty() ||
+                                        !machine.software.kernel.empty());
+}
+
 void flat(const Patient& patient, Verdict& verdict) {
     const Machine& machine = patient.machine();
     if (user_has(patient.inputs, kTopoFile) || default_file_there(machine)) return;
     if (patient.inputs.rccl || !maybe_several_nodes(patient) || !is_flat(patient)) return;
+    if (bare_metal_known(machine)) return;  // then the cards do hang off the root ports
     // One workstation in many has two cards and an adapter on its one CPU.
     if (!machine.virtual_machine && machine.gpus.size() < 4) return;
     verdict.find(

@@ -14,7 +14,7 @@ symptom = "hang"
 what = "w"
 fix = "f"
 source = "s"
-confidence = "low"
+confidence = "medium"
 )";
 
 std::string failure(const std::string& text) {
@@ -44,18 +44,18 @@ TEST_CASE("the table of known failures is no profile") {
 }
 
 TEST_CASE("a row is read with its conditions") {
-    const KnownBad known = read_known_bad(
-        std::string("[[rows]]") + kRow +
-            "gpus = [\"L4\"]\ngpu_count_min = 2\ndriver_until = \"575\"\nplatform = [\"vm\"]\n"
-            "peer_access = \"refused\"\ndriver_open = false\n",
-        "bad.toml");
+    const KnownBad known = read_known_bad(std::string("[[rows]]") + kRow +
+                                              "gpus = [\"L4\"]\ngpu_count_min = 2\nnodes_min = "
+                                              "9\ndriver_until = \"575\"\nplatform = [\"vm\"]\n"
+                                              "peer_access = \"refused\"\ndriver_open = false\n",
+                                          "bad.toml");
     REQUIRE(known.rows.size() == 1);
     CHECK(known.rows[0].row == 7);
     CHECK(known.rows[0].gpus == std::vector<std::string>{"L4"});
     CHECK(known.rows[0].gpu_count_min == 2);
     CHECK(known.rows[0].driver_until == "575");
     CHECK(known.rows[0].driver_open == false);
-    CHECK(known.rows[0].where == "bad.toml:1:1");
+    CHECK(known.rows[0].nodes_min == 9);
 }
 
 TEST_CASE("faults of the table are refused with their place") {

@@ -65,5 +65,56 @@ TEST_CASE("a matrix without names of GPUs says what it shows and nothing else") 
     }
 }
 
+TEST_CASE("modules whose NVLinks the capture does not tell are not called faulty") {
+    Machine machine = host(2, 48);
+    add_gpus(machine, 8, "NVIDIA A100-SXM4-40GB", PathType::SYS);
+    for (const bool empty : {true, false}) {
+        if (empty)
+            machine.gpu_links.clear();
+        else
+            machine.gpu_links.assign(8, std::vector<int>(8, -1));
+        const env::Diagnosis diagnosis = examine(machine);
+        CHECK_FALSE(has(diagnosis, "nvlink-missing"));
+        CHECK(std::find(diagnosis.unknown.begin(), diagnosis.unknown.end(), "the NVLink states") !=
+              diagnosis.unknown.end());
+    }
+    machine.gpu_links.assign(8, std::vector<int>(8, 0));
+    CHECK(finding(examine(machine), "nvlink-missing").evidence ==
+          "NVIDIA A100-SXM4-40GB: every pair is SYS, with 0 NVLinks");
+}
+
+TEST_CASE("P2P refused below one switch: models without it are silent, unknown ones not judged") {
+    struct Row {
+        std::string name;
+        bool found;
+        bool asked;
+    };
+    for (const Row& row : {Row{"NVIDIA RTX A6000", true, false}, Row{"NVIDIA L4", false, false},
+                           Row{"NVIDIA GeForce RTX 4090", false, false}, Row{"", false, true}}) {
+        CAPTURE(row.name);
+        Machine machine = host(1, 16);
+        add_gpus(machine, 2, row.name, PathType::PIX);
+        set_peer_access(machine, PeerAccess::refused);
+        const env::Diagnosis diagnosis = examine(machine);
+        CHECK(has(diagnosis, "p2p-refused") == row.found);
+        CHECK((std::find(diagnosis.unknown.begin(), diagnosis.unknown.end(),
+                         "the names of the GPUs") != diagnosis.unknown.end()) == row.asked);
+    }
+}
+
+TEST_CASE("findings name GPUs by their numbers, not by their places in the list") {
+    Machine machine = host(1, 16);
+    add_gpus(machine, 2, "NVIDIA RTX A6000", PathType::PIX);
+    machine.gpus[0].index = 2;
+    machine.gpus[1].index = 5;
+    set_peer_access(machine, PeerAccess::refused);
+    CHECK(finding(examine(machine), "p2p-refused").evidence ==
+          "pairs 2-5 (nvidia-smi topo -p2p r)");
+    Machine board = healthy_node();
+    for (detect::Gpu& gpu : board.gpus) gpu.index += 10;
+    connect(board, 1, 2, PathType::PXB);
+    CHECK(finding(examine(board), "nvlink-missing-pair").evidence == "pairs without: 11-12");
+}
+
 }  // namespace
 }  // namespace toporun::tests

@@ -1,3 +1,6 @@
+#include <filesystem>
+#include <set>
+
 #include "case_machines.hpp"
 
 /// Publicly reported problems, composed as machines: what must be said, and what must not. Cases
@@ -312,7 +315,113 @@ TEST_CASE("every identifier that a case names is in the list") {
     for (const Row& row : rows)
         for (const auto& named : {row.expected, row.forbidden})
             for (const std::string& id : named) CHECK_MESSAGE(listed(id), id);
-    for (const Row& row : cases_elsewhere()) CHECK_FALSE(row.elsewhere.empty());
+}
+
+TEST_CASE("each case of the shared collection has a row") {
+    const std::filesystem::path folder = std::filesystem::path(TOPORUN_SHARED) / "cases";
+    if (!std::filesystem::exists(folder)) {
+        MESSAGE("skipped: no cases in " TOPORUN_SHARED);
+        return;
+    }
+    std::set<std::string> known;
+    for (const auto& rows :
+         {network_cases(), gpu_cases(), rdma_cases(), host_cases(), cases_elsewhere()})
+        for (const Row& row : rows) known.insert(row.id.substr(0, row.id.find(' ')));
+    int cases = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+        if (entry.path().extension() != ".toml") continue;
+        ++cases;
+        const std::string name = entry.path().filename().string();
+        CHECK_MESSAGE(known.contains(name.substr(0, name.find('-'))), name);
+    }
+    CHECK(cases > 20);
+}
+
+TEST_CASE("rows of the table on nodes and adapters need as many of them") {
+    Machine rack = healthy_node();
+    for (detect::Gpu& gpu : rack.gpus) gpu.name = "NVIDIA GB200";
+    rack.software.nccl_version = "2.21.5";
+    CHECK_FALSE(has(examine(rack, {}, doctor_job(1)), "known-bad"));
+    CHECK_FALSE(has(examine(rack, {}, doctor_job(8)), "known-bad"));
+    CHECK(has(examine(rack, {}, doctor_job(9)), "known-bad"));
+    Machine old = healthy_node();
+    old.software.nccl_version = "2.18.1";
+    CHECK_FALSE(has(examine(old, {}, doctor_job(1)), "known-bad"));
+    CHECK(has(examine(old), "known-bad"));
+    old.nics.pop_back();
+    CHECK_FALSE(has(examine(old), "known-bad"));
+}
+
+TEST_CASE("L4 with drivers before 560 takes no cuMem for shared memory") {
+    Machine machine = with_gpus(2, "NVIDIA L4", PathType::PHB);
+    machine.software.nccl_version = "2.25.1";
+    machine.software.driver = "535.183.01";
+    CHECK_FALSE(has(examine(machine), "known-bad"));
+    machine.software.driver = "560.35.03";
+    CHECK(has(examine(machine), "known-bad"));
+}
+
+TEST_CASE("P2P that the driver allows on GeForce cards comes with what to do until it is proved") {
+    Machine machine = healthy_workstation();
+    set_peer_access(machine, PeerAccess::ok);
+    const env::Finding found = finding(examine(machine), "known-bad");
+    CHECK(found.fix.find("NCCL_P2P_DISABLE=1") != std::string::npos);
+    CHECK(found.where == "GPUs 0 and 1");
+}
+
+TEST_CASE("faults of P2P come with the setting that avoids them until they are gone") {
+    const env::Finding found = finding(examine(hanging_pairs()), "iommu-translating");
+    CHECK(found.fix.starts_with("until then NCCL_P2P_DISABLE=1"));
+    CHECK(found.fix.find("iommu=pt") != std::string::npos);
+}
+
+TEST_CASE("what is RCCL's default is no finding on AMD GPUs") {
+    const auto off = user({{"NCCL_CUMEM_ENABLE", "0"}, {"NCCL_DMABUF_ENABLE", "0"}});
+    CHECK(ids(examine(healthy_amd_node(), off)) == Ids{});
+    Machine machine = healthy_amd_node();
+    machine.software.nccl_version = "2.26.2";
+    CHECK(ids(examine(machine, off)) == Ids{});
+}
+
+TEST_CASE("instance types without EFA adapters are told where they need them") {
+    struct Type {
+        std::string product;
+        std::optional<int> nodes;
+        bool found;
+    };
+    for (const Type& row : std::vector<Type>{{"p5.48xlarge", {}, true},
+                                             {"p5.48xlarge", 1, false},
+                                             {"g5.48xlarge", {}, false},
+                                             {"g5.48xlarge", 2, true},
+                                             {"trn1n.32xlarge", 2, false}}) {
+        CAPTURE(row.product);
+        Machine machine = with_gpus(2, "NVIDIA A100-SXM4-40GB", PathType::NVL, 12);
+        machine.product = row.product;
+        add_nics(machine, {nic("eth0", NicKind::ethernet, {"10.0.0.1/24"})});
+        CHECK(has(examine(machine, {}, doctor_job(row.nodes)), "efa-absent") == row.found);
+    }
+    Machine bare = with_interfaces({nic("eth0", NicKind::ethernet, {"10.0.0.1/24"})});
+    bare.gpus.clear();
+    bare.product = "p5.48xlarge";
+    CHECK_FALSE(has(examine(bare, {}, doctor_job(2)), "efa-absent"));
+}
+
+TEST_CASE("the flat tree of a machine that is no guest is its own") {
+    Machine machine = flat_guest();
+    machine.virtual_machine = false;
+    machine.vendor = "Supermicro";
+    CHECK_FALSE(has(examine(machine), "pci-tree-flat"));
+}
+
+TEST_CASE("ports that wait for a subnet manager are not called down") {
+    Machine machine = healthy_node();
+    machine.nics[3].port_state = "init";
+    const env::Finding found = finding(examine(machine), "rdma-port-down");
+    CHECK(found.what ==
+          "RDMA port mlx5_1:1 is without a subnet manager (state Initializing) while 7 others are "
+          "up");
+    CHECK(found.fix.find("subnet manager") != std::string::npos);
+    CHECK(found.fix.find("cable") == std::string::npos);
 }
 
 TEST_CASE("the words of findings that people search for") {
@@ -331,7 +440,7 @@ TEST_CASE("the words of findings that people search for") {
     CHECK(finding(links, "nvlink-links-down").effect ==
           "33 % of the GPU's NVLink bandwidth is lost, and every ring through it runs at that "
           "pace");
-    CHECK(finding(examine(rtx_4090()), "known-bad").where == "row 1");
+    CHECK(finding(examine(rtx_4090()), "known-bad").where == "GPUs 0, 1, 2 and 3");
 }
 
 TEST_CASE("a newer driver or library silences the row of the table") {

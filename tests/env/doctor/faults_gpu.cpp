@@ -40,9 +40,9 @@ Machine v100_module() {
 
 std::vector<Fault> gpu_faults() {
     return {
-        {"known-bad", "L4 with NCCL 2.25 and driver 550", slow,
+        {"known-bad", "L4 with NCCL 2.25 and driver 560", slow,
          [](Patient& p) {
-             p.machine.software.driver = "550.54.15";
+             p.machine.software.driver = "560.35.03";
              p.machine.software.nccl_version = "2.25.1";
          },
          l4_pair},
@@ -50,6 +50,15 @@ std::vector<Fault> gpu_faults() {
          [](Patient& p) { p.machine.software.nccl_version = "2.19.4"; }},
         {"p2p-refused", "A100 below one switch", slow,
          [](Patient& p) { set_peer_access(p.machine, PeerAccess::refused); }, a100_pcie},
+        {"p2p-refused", "RTX A6000 below one switch", slow,
+         [](Patient& p) { set_peer_access(p.machine, PeerAccess::refused); },
+         [] { return several_pcie_gpus("NVIDIA RTX A6000", 2, PathType::PIX); }},
+        {"p2p-refused", "RTX PRO 6000 below one switch", slow,
+         [](Patient& p) { set_peer_access(p.machine, PeerAccess::refused); },
+         [] {
+             return several_pcie_gpus("NVIDIA RTX PRO 6000 Blackwell Server Edition", 4,
+                                      PathType::PXB);
+         }},
         {"p2p-across-packages", "the default of 2.22 on AMD", note,
          [](Patient& p) { p.machine.software.nccl_version = "2.22.3"; }, epyc_a40},
         {"shm-disabled", "by the user", slow, [](Patient& p) { set(p, "NCCL_SHM_DISABLE", "1"); }},
@@ -87,6 +96,15 @@ std::vector<Fault> gpu_faults() {
              for (detect::Gpu& gpu : p.machine.gpus) gpu.links.clear();
              for (int other = 0; other < 8; ++other)
                  if (other != 5) connect(p.machine, 5, other, PathType::NVL, 16);
+         }},
+        {"nvlink-uneven", "NV17 of NV18 behind switches, no names", slow,
+         [](Patient& p) {
+             for (detect::Gpu& gpu : p.machine.gpus) {
+                 gpu.links.clear();
+                 gpu.name.clear();
+             }
+             for (int other = 0; other < 8; ++other)
+                 if (other != 5) connect(p.machine, 5, other, PathType::NVL, 17);
          }},
         {"nvlink-speed-uneven", "one slower link", slow,
          [](Patient& p) { p.machine.gpus[2].links[0].speed_gbytes_per_s = 13.281; }},

@@ -150,6 +150,10 @@ std::vector<Fault> setting_faults() {
         {"gdr-level-not-a-level", "lower case", slow,
          [](Patient& p) { set(p, "NCCL_NET_GDR_LEVEL", "sys"); }},
         {"proto-ll128-forced", "alone", slow, [](Patient& p) { set(p, "NCCL_PROTO", "LL128"); }},
+        {"proto-ll128-forced", "for one function", slow,
+         [](Patient& p) { set(p, "NCCL_PROTO", "allreduce:LL128"); }},
+        {"proto-ll128-forced", "first of two entries", slow,
+         [](Patient& p) { set(p, "NCCL_PROTO", "LL128;allgather:^simple"); }},
         {"nvls-disabled", "on H100", note, [](Patient& p) { set(p, "NCCL_NVLS_ENABLE", "0"); }},
         {"socket-threads-range", "16 x 8", note,
          [](Patient& p) {
