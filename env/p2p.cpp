@@ -149,13 +149,14 @@ P2pFault gravest_of(const std::vector<P2pFault>& faults) {
 
 std::string left_reason(const Inputs& inputs, const Links& links) {
     if (links.pairs == 0)
-        return inputs.visible.empty() ? "no GPU" : "one GPU, no pair to decide for";
+        return !inputs.visible.empty()     ? "one GPU, no pair to decide for"
+               : inputs.machine.gpus_known ? "no GPU"
+                                           : "the GPUs are not known";
     if (inputs.rccl) return "AMD GPUs: RCCL chooses by its own rules";
     if (inputs.nccl && *inputs.nccl < 20600)
         return "this version reads a level name as the number 0, which switches P2P off";
     return "not every pair has NVLink, and no fault is proved for a pair: whether another level is "
-           "faster here "
-           "is a question for a measurement (toporun probe, toporun tune)";
+           "faster here is a question for a measurement";
 }
 
 struct Choice {

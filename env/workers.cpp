@@ -43,13 +43,15 @@ Share share_of_rank(const Inputs& inputs, const PlacementDecision& placement) {
         share.cores = std::min(share.cores, own);
     }
     if (!cores.empty()) share.cores = std::max(1, share.cores);
-    share.evidence =
-        fmt::format("{} core{} for {} rank{}: {} each", cores.size(), cores.size() == 1 ? "" : "s",
-                    share.ranks, share.ranks == 1 ? "" : "s", share.cores);
+    if (!cores.empty())
+        share.evidence = fmt::format("{} core{} for {} rank{}: {} each", cores.size(),
+                                     cores.size() == 1 ? "" : "s", share.ranks,
+                                     share.ranks == 1 ? "" : "s", share.cores);
     if (const auto quota = inputs.machine.limits.cpu_quota; quota && *quota > 0) {
         const double each = std::floor(*quota / share.ranks);
         share.quota = static_cast<int>(std::clamp(each, 1.0, 1e6));
-        share.evidence += fmt::format("; quota of {:g} CPUs: {} each", *quota, *share.quota);
+        share.evidence += fmt::format("{}quota of {:g} CPUs: {} each",
+                                      share.evidence.empty() ? "" : "; ", *quota, *share.quota);
     }
     return share;
 }

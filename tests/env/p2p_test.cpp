@@ -58,6 +58,8 @@ TEST_CASE("what is left to NCCL says why") {
         std::string reason;
     };
     Machine none = host(1, 4);
+    Machine unknown = host(1, 4);
+    unknown.gpus_known = false;
     Machine one = host(1, 4);
     add_gpus(one, 1, "NVIDIA L40S", PathType::SYS);
     Machine no_matrix = switched();
@@ -73,11 +75,12 @@ TEST_CASE("what is left to NCCL says why") {
     set_peer_access(geforce, PeerAccess::refused);
     const std::vector<Row> rows = {
         {"no GPU", none, "no GPU"},
+        {"no word of GPUs", unknown, "the GPUs are not known"},
         {"one GPU", one, "one GPU"},
         {"no matrix", no_matrix, "not known"},
         {"ragged matrix", ragged, "not known"},
-        {"pairs", bridged_pairs(), "toporun probe"},
-        {"switch", switched(), "toporun probe"},
+        {"pairs", bridged_pairs(), "a question for a measurement"},
+        {"switch", switched(), "a question for a measurement"},
         {"2.5", old, "number 0"},
         {"AMD", amd, "RCCL"},
         {"refused", geforce, "the driver refuses P2P"},

@@ -97,6 +97,9 @@ TEST_CASE("unknown CPUs leave both alone") {
     CHECK_FALSE(exported(made, "OMP_NUM_THREADS"));
     CHECK_FALSE(made.workers.omp_num_threads);
     CHECK_FALSE(made.workers.loader_workers);
+    CHECK(setting(made, "OMP_NUM_THREADS").evidence.empty());
+    machine.limits.cpu_quota = 8;
+    CHECK(setting(plan(machine, job(4)), "OMP_NUM_THREADS").evidence == "quota of 8 CPUs: 2 each");
 }
 
 TEST_CASE("too many threads and thread binding by the user are said") {
