@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "base/text.hpp"
@@ -172,6 +173,15 @@ std::string_view rdma_word(const Nic& nic) {
     }
 }
 
+/// The bond that the port is or belongs to, "" without: its ports carry data as one.
+std::string bond_of(const Machine& machine, const Nic& nic) {
+    if (nic.kind == NicKind::bond) return nic.name;
+    const bool member = std::any_of(machine.nics.begin(), machine.nics.end(), [&](const Nic& bond) {
+        return bond.kind == NicKind::bond && bond.name == nic.master;
+    });
+    return member ? nic.master : "";
+}
+
 /// Captures of a topology tell no state of any interface.
 bool tells_states(const Machine& machine) {
     return std::any_of(machine.nics.begin(), machine.nics.end(),
@@ -194,11 +204,14 @@ std::string network_summary(const Machine& machine) {
     std::map<std::pair<std::string_view, double>, int> groups;
     const Nic* chosen = nullptr;
     std::size_t usable = 0;
+    std::set<std::string> bonds;  // counted already
     const bool told = tells_states(machine);
     for (const Nic& nic : machine.nics) {
         if (told ? nic.state != "up" : nic.kind == NicKind::loopback) continue;
         ++usable;
-        if (nic.rdma_device) ++groups[{rdma_word(nic), nic.speed_gbits.value_or(0)}];
+        const std::string bond = nic.rdma_device ? bond_of(machine, nic) : "";
+        if (nic.rdma_device && (bond.empty() || bonds.insert(bond).second))
+            ++groups[{rdma_word(nic), nic.speed_gbits.value_or(0)}];
         const bool wire = nic.kind != NicKind::loopback && nic.kind != NicKind::other;
         if (wire && !nic.addresses.empty() && (chosen == nullptr || stands_before(nic, *chosen)))
             chosen = &nic;

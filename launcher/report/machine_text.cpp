@@ -219,6 +219,11 @@ std::size_t Table::width() const {
     return sum;
 }
 
+std::size_t Table::said() const {
+    const std::vector<std::size_t> found = widths();
+    return found.size() - static_cast<std::size_t>(std::count(found.begin(), found.end(), 0u));
+}
+
 std::string Table::text() const {
     if (rows_.size() < 2) return {};
     const std::vector<std::size_t> found = widths();

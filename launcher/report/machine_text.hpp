@@ -74,6 +74,7 @@ class Table {
     /// Lines, "" without rows.
     std::string text() const;
     std::size_t width() const;  ///< columns that the text takes, with a last gap
+    std::size_t said() const;   ///< columns with a word
 
   private:
     std::vector<std::size_t> widths() const;  ///< 0 = left out

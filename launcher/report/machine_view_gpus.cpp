@@ -40,6 +40,7 @@ std::string size_cell(const std::optional<std::uint64_t>& bytes) {
     return bytes ? bytes_text(*bytes) : std::string();
 }
 
+/// "" where no more than the number of each GPU is known.
 std::string gpu_table(const Machine& machine) {
     const bool any_mig = std::any_of(machine.gpus.begin(), machine.gpus.end(),
                                      [](const Gpu& gpu) { return gpu.mig == true; });
@@ -54,27 +55,46 @@ std::string gpu_table(const Machine& machine) {
                    size_cell(gpu.memory_used_bytes), gpu.pci ? gpu.pci->text() : "", pcie_cell(gpu),
                    number_cell(gpu.numa_node), any_mig && gpu.mig ? (*gpu.mig ? "on" : "off") : "",
                    cpu_list(gpu.cpus)});
-    return table.text();
+    return table.said() > 1 ? table.text() : "";
 }
 
-/// What `fact_of` says, "" for nothing: "ECC on" once for all GPUs, else with the GPUs it holds
-/// for.
-template <class FactOf>
-std::string facts_of_gpus(const Machine& machine, const FactOf& fact_of) {
-    std::map<std::string, std::vector<int>> holders;
-    for (const Gpu& gpu : machine.gpus) holders[fact_of(gpu)].push_back(gpu.index);
-    std::string out;
-    for (const auto& [fact, indices] : holders) {
-        if (fact.empty()) continue;
-        const bool all = indices.size() == machine.gpus.size() && indices.size() > 1;
-        out += fmt::format("  {}: {}\n", all ? "every GPU" : "GPU " + index_list(indices),
-                           printable(fact));
+/// The words of `words_of` that hold for all GPUs in one line, the others with the GPUs that they
+/// hold for, in the order of the GPUs.
+template <class WordsOf>
+std::string facts_of_gpus(const Machine& machine, const WordsOf& words_of) {
+    std::vector<std::vector<std::string>> words;
+    for (const Gpu& gpu : machine.gpus) words.push_back(words_of(gpu));
+    const auto is_common = [&](const std::string& word) {
+        return words.size() > 1 && std::all_of(words.begin(), words.end(), [&](const auto& each) {
+                   return std::find(each.begin(), each.end(), word) != each.end();
+               });
+    };
+    std::vector<std::string> common;
+    std::vector<std::pair<std::string, std::vector<int>>> holders;
+    for (std::size_t gpu = 0; gpu < words.size(); ++gpu) {
+        std::vector<std::string> own;
+        for (const std::string& word : words[gpu]) {
+            if (!is_common(word))
+                own.push_back(word);
+            else if (gpu == 0)
+                common.push_back(word);
+        }
+        if (own.empty()) continue;
+        const std::string fact = join(own, ", ");
+        auto found = std::find_if(holders.begin(), holders.end(),
+                                  [&](const auto& holder) { return holder.first == fact; });
+        if (found == holders.end()) found = holders.insert(holders.end(), {fact, {}});
+        found->second.push_back(machine.gpus[gpu].index);
     }
+    std::string out;
+    if (!common.empty()) out += fmt::format("  every GPU: {}\n", printable(join(common, ", ")));
+    for (const auto& [fact, indices] : holders)
+        out += fmt::format("  GPU {}: {}\n", index_list(indices), printable(fact));
     return out;
 }
 
 /// The modes and the architecture, which are usually the same everywhere.
-std::string modes(const Gpu& gpu) {
+std::vector<std::string> modes(const Gpu& gpu) {
     std::vector<std::string> words;
     if (!gpu.architecture.empty()) words.push_back(gpu.architecture);
     if (gpu.compute_capability)
@@ -83,10 +103,10 @@ std::string modes(const Gpu& gpu) {
     if (gpu.ecc) words.emplace_back(*gpu.ecc ? "ECC on" : "ECC off");
     if (gpu.persistence)
         words.emplace_back(*gpu.persistence ? "persistence on" : "persistence off");
-    return join(words, ", ");
+    return words;
 }
 
-std::string troubles(const Gpu& gpu) {
+std::vector<std::string> troubles(const Gpu& gpu) {
     std::vector<std::string> words;
     if (!gpu.throttle_reasons.empty())
         words.push_back("clocks held down: " + join(gpu.throttle_reasons, ", "));
@@ -103,13 +123,12 @@ std::string troubles(const Gpu& gpu) {
     if (gpu.fabric_state == "completed" && !gpu.fabric_status.empty() &&
         gpu.fabric_status != "success")
         words.push_back("fabric: " + gpu.fabric_status);
-    return join(words, ", ");
+    return words;
 }
 
-std::string c2c(const Gpu& gpu) {
-    return gpu.c2c_gbytes_per_s
-               ? fmt::format("NVLink-C2C to the CPU, {} GB/s", rate_text(*gpu.c2c_gbytes_per_s))
-               : std::string();
+std::vector<std::string> c2c(const Gpu& gpu) {
+    if (!gpu.c2c_gbytes_per_s) return {};
+    return {fmt::format("NVLink-C2C to the CPU, {} GB/s", rate_text(*gpu.c2c_gbytes_per_s))};
 }
 
 /// Pairs "0-1 2-3" for which `applies`.
@@ -162,10 +181,12 @@ std::string range_text(const std::set<double>& values) {
     return least == most ? least : least + " to " + most;
 }
 
-std::string_view meaning(PathType path) {
+std::string_view meaning(PathType path, bool amd) {
     switch (path) {
+        case PathType::NVL:
+            return amd ? "xGMI" : "NVLink";
         case PathType::NVB:
-            return "NVLink through a third GPU";
+            return amd ? "xGMI through a third GPU" : "NVLink through a third GPU";
         case PathType::C2C:
             return "NVLink-C2C";
         case PathType::PIX:
@@ -190,7 +211,8 @@ std::string class_text(const Machine& machine, const PathClass& found) {
     if (found.links > 0)
         words.push_back(
             counted(static_cast<std::size_t>(found.links), amd ? "xGMI link" : "NVLink"));
-    else if (const std::string_view words_of_path = meaning(found.path); !words_of_path.empty())
+    else if (const std::string_view words_of_path = meaning(found.path, amd);
+             !words_of_path.empty())
         words.emplace_back(words_of_path);
     if (!found.nominal_gbytes_per_s.empty())
         words.push_back(range_text(found.nominal_gbytes_per_s) + " GB/s in one direction");
@@ -245,6 +267,16 @@ std::string pair_fact(const Machine& machine, const std::vector<std::vector<Cell
     return pairs.empty() ? "" : fmt::format("  {}: {}\n", what, pairs);
 }
 
+/// What is known of pairs besides their paths.
+std::string pair_facts(const Machine& machine) {
+    return pair_fact(machine, machine.peer_access, detect::PeerAccess::ok,
+                     "peer access allowed by the driver") +
+           pair_fact(machine, machine.peer_access, detect::PeerAccess::refused,
+                     "peer access refused by the driver") +
+           pair_fact(machine, machine.gpu_acs_redirect, detect::AcsRedirect::on,
+                     "PCIe traffic sent through the CPU by ACS");
+}
+
 }  // namespace
 
 std::string gpu_section(const Machine& machine) {
@@ -254,15 +286,11 @@ std::string gpu_section(const Machine& machine) {
 }
 
 std::string link_section(const Machine& machine) {
-    if (!has_paths(machine)) return {};
+    if (!has_paths(machine)) return titled("pairs of GPUs", pair_facts(machine));
     const std::string title = machine.nvswitch
                                   ? "paths between GPUs (NCCL's words; NVLinks lead to switches)"
                                   : "paths between GPUs (NCCL's words)";
-    return titled(title, path_matrix(machine) + legend(machine) +
-                             pair_fact(machine, machine.peer_access, detect::PeerAccess::refused,
-                                       "peer access refused by the driver") +
-                             pair_fact(machine, machine.gpu_acs_redirect, detect::AcsRedirect::on,
-                                       "PCIe traffic sent through the CPU by ACS"));
+    return titled(title, path_matrix(machine) + legend(machine) + pair_facts(machine));
 }
 
 }  // namespace toporun::launcher

@@ -157,14 +157,11 @@ std::string processor_section(const Machine& machine) {
     detect::CpuSet all;
     for (const NumaNode& node : cpu.numa_nodes) all = all | node.cpus;
     for (const detect::Core& core : cpu.cores) all = all | core.pus;
-    std::string allowed;
-    if (!cpu.allowed.empty())
-        allowed = cpu.allowed == all
-                      ? "  this process may use all of them\n"
-                      : fmt::format("  this process may use CPUs {}{}\n", cpu_list(cpu.allowed),
-                                    all.empty() ? ""
-                                                : fmt::format(" ({} of {})", cpu.allowed.count(),
-                                                              all.count()));
+    std::string allowed;  // the machine may be another one, so no word of this process
+    if (!cpu.allowed.empty() && cpu.allowed != all)
+        allowed = fmt::format(
+            "  allowed: CPUs {}{}\n", cpu_list(cpu.allowed),
+            all.empty() ? "" : fmt::format(" ({} of {})", cpu.allowed.count(), all.count()));
     return titled("processors", model_line(cpu) + table.text() + allowed);
 }
 

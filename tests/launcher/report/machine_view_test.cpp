@@ -160,6 +160,101 @@ TEST_CASE("the line tells CPUs near GPUs from all CPUs") {
     CHECK(says(" at least 16 CPUs,"));
 }
 
+TEST_CASE("ports of one bond count once in the line") {
+    detect::Machine machine;
+    const auto add = [&](const char* name, const char* device, const char* master) {
+        machine.nics.push_back(nic(name, detect::NicKind::roce, 1));
+        machine.nics.back().rdma_device = device;
+        machine.nics.back().master = master;
+    };
+    const auto says = [&](const char* words) {
+        return launcher::machine_line(machine).find(words) != std::string::npos;
+    };
+    add("eth0", "mlx5_0", "");
+    add("eth1", "mlx5_1", "bond0");
+    add("eth2", "mlx5_2", "bond0");
+    CHECK(says(", 3 x RoCE,"));  // whether bond0 is a bond is not known
+    machine.nics.push_back(nic("bond0", detect::NicKind::bond, 2));
+    CHECK(says(", 2 x RoCE,"));
+    machine.nics.back().rdma_device = "mlx5_bond_0";
+    CHECK(says(", 2 x RoCE,"));
+    add("eth3", "mlx5_3", "br0");
+    machine.nics.push_back(nic("br0", detect::NicKind::bridge, 3));
+    CHECK(says(", 3 x RoCE,"));
+}
+
+TEST_CASE("the view tells what is common to all GPUs once and the rest in their order") {
+    detect::Machine machine;
+    machine.gpus.resize(3);
+    for (std::size_t i = 0; i < 3; ++i) {
+        machine.gpus[i].index = static_cast<int>(i);
+        machine.gpus[i].architecture = "Hopper";
+        machine.gpus[i].ecc = true;
+        machine.gpus[i].persistence = i != 1;
+    }
+    const std::string text = launcher::machine_view(machine);
+    CHECK(text.find("GPUs\n  every GPU: Hopper, ECC on\n  GPU 0,2: persistence on\n"
+                    "  GPU 1: persistence off\n") != std::string::npos);
+    machine.gpus.resize(1);
+    CHECK(launcher::machine_view(machine).find("GPUs\n  GPU 0: Hopper, ECC on, persistence on\n") !=
+          std::string::npos);
+}
+
+TEST_CASE("a table of GPUs with numbers alone is left out") {
+    detect::Machine machine;
+    machine.gpus.resize(2);
+    machine.gpus[1].index = 1;
+    CHECK(launcher::machine_view(machine).find("GPUs\n") == std::string::npos);
+    machine.gpus[1].numa_node = 0;
+    CHECK(launcher::machine_view(machine).find("GPUs\n  GPU  NUMA\n  0\n  1    0\n") !=
+          std::string::npos);
+}
+
+TEST_CASE("the driver's word on peer access is told with and without paths") {
+    using detect::PeerAccess;
+    detect::Machine machine;
+    machine.gpus.resize(3);
+    for (std::size_t i = 0; i < 3; ++i) machine.gpus[i].index = static_cast<int>(i);
+    machine.peer_access.assign(3, std::vector(3, PeerAccess::ok));
+    const auto says = [&](const char* words) {
+        return launcher::machine_view(machine).find(words) != std::string::npos;
+    };
+    CHECK(says("pairs of GPUs\n  peer access allowed by the driver: every pair\n"));
+    machine.peer_access[0][1] = machine.peer_access[1][0] = PeerAccess::refused;
+    machine.peer_access[0][2] = machine.peer_access[2][0] = PeerAccess::unknown;
+    CHECK(
+        says("  peer access allowed by the driver: 1-2\n"
+             "  peer access refused by the driver: 0-1\n"));
+    machine.gpu_paths.assign(3, std::vector(3, PathType::PHB));
+    CHECK(
+        says("PHB: through the CPU of one NUMA node\n  peer access allowed by the driver: 1-2\n"));
+    CHECK_FALSE(says("pairs of GPUs"));
+}
+
+TEST_CASE("links of unknown number are told by their kind") {
+    detect::Machine machine;
+    machine.gpus.resize(3);
+    machine.gpu_paths.assign(3, std::vector(3, PathType::NVL));
+    machine.gpu_links.assign(3, std::vector(3, -1));
+    const auto says = [&](const char* words) {
+        return launcher::machine_view(machine).find(words) != std::string::npos;
+    };
+    for (detect::Gpu& gpu : machine.gpus) gpu.vendor = "nvidia";
+    CHECK(says("  every pair NVL: NVLink\n"));
+    for (detect::Gpu& gpu : machine.gpus) gpu.vendor = "amd";
+    CHECK(says("  every pair NVL: xGMI\n"));
+    machine.gpu_paths[0][1] = machine.gpu_paths[1][0] = PathType::NVB;
+    CHECK(says("  NVB  xGMI through a third GPU\n"));
+}
+
+TEST_CASE("the view tells which CPUs are allowed only where they are not all") {
+    detect::Machine machine = hgx_machine();
+    CHECK(launcher::machine_view(machine).find("  allowed: ") == std::string::npos);
+    machine.cpu.allowed = CpuSet::parse("0-3");
+    CHECK(launcher::machine_view(machine).find("  allowed: CPUs 0-3 (4 of 16)\n") !=
+          std::string::npos);
+}
+
 TEST_CASE("names cannot act on a terminal or break a line") {
     detect::Machine machine = workstation();
     machine.hostname = "h\x1b]0;x\x07";
