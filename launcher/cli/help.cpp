@@ -71,10 +71,12 @@ Another machine instead of this one:
       --machine FILE        a machine that --save wrote
       --from FILE           what people paste into reports, '-' for standard input. Repeatable:
                             several captures describe one machine together. Known by content:
-                            nvidia-smi topo -m | topo -p2p | nvlink -s, NCCL topology XML,
-                            NCCL_DEBUG=INFO logs, hwloc XML, rocm-smi --showtopo, ip -j addr |
-                            addr | -br addr, ifconfig, ibstat, ibv_devinfo, ibdev2netdev,
-                            show_gids, a tree or tar of /sys
+                            nvidia-smi (alone, -L, -q, --query-gpu=... --format=csv,
+                            topo -m, topo -p2p, nvlink -s), dcgmi nvlink, rocm-smi, amd-smi,
+                            topology XML of NCCL, RCCL and hwloc, NCCL_DEBUG=INFO logs, ip,
+                            ifconfig, route, ethtool, ibstat, ibv_devinfo, ibdev2netdev,
+                            show_gids, rdma link, lscpu, numactl -H, ulimit -a, df, mount, a
+                            tree or tar of /sys; the whole list: docs/captures.md
 
 Exit status: 0, or 2 for wrong usage and files that cannot be read or written.
 )help";
@@ -86,7 +88,7 @@ Prints the settings that toporun would export, for a shell: eval "$(toporun env)
       --format FORMAT       sh (default), json, toml or slurm
       --json                the same as --format json, schema toporun.settings/1
       --explain             say of each choice why, on standard error
-      --nodes N             the job has N nodes (default: from SLURM, else 1)
+      --nodes N             the job has N nodes (default: from SLURM, else unknown: taken as one)
       --ranks-per-node N    and N ranks on each
       --leave NAME          leave the variable NAME alone (repeatable; TOPORUN_LEAVE=A,B)
       --no-bind --no-log --no-measure --measure WHEN --take-log
@@ -102,11 +104,12 @@ Exit status: 0, or 2 for wrong usage and files that cannot be read.
 constexpr const char* kDoctor = R"help(usage: toporun doctor [OPTIONS]
 
 Looks for faults that break or slow NCCL, and says of each what was seen, what it does and how to
-fix it. Nothing is changed.
+fix it. Nothing on the machine is changed; versions of NCCL that were read are kept in
+~/.cache/toporun.
 
       --list                say what is checked and why (docs/doctor.md)
       --json                one JSON object, schema toporun.findings/1
-      --nodes N             the job has N nodes (default: from SLURM, else 1)
+      --nodes N             the job has N nodes (default: from SLURM, else unknown)
       --ranks-per-node N    and N ranks on each
       --machine FILE        check a saved machine
       --from FILE           check a capture, as for 'toporun detect' (repeatable)
