@@ -53,6 +53,18 @@ class Captures(CaptureCase):
         self.assertIsNone(machine["gpus"])
         self.assertIsNone(machine["cpu"]["allowed"])
 
+    def test_the_examples_of_the_readme_are_true(self):
+        root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        with open(os.path.join(root, "README.md"), encoding="utf-8") as file:
+            lines = [line[4:].rstrip("\n") if line.startswith("    ") else line.rstrip("\n") for line in file]
+        starts = [i for i, line in enumerate(lines) if line.startswith("$ toporun") and " --from tests/" in line]
+        self.assertEqual(len(starts), 2)
+        for start in starts:
+            shown = lines[start + 1:lines.index("...", start)]
+            command = [TOPORUN, *lines[start].split()[2:]]
+            done = self.run_command(command, cwd=root)
+            self.assertEqual(done.stdout.decode().splitlines()[:len(shown)], shown)
+
     def test_a_capture_that_was_saved_reads_back_equal(self):
         capture = self.capture("topo.txt", MATRIX + ADDRESSES)
         saved = os.path.join(self.work, "node.toml")
