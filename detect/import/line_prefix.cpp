@@ -140,10 +140,39 @@ std::optional<Prefix> time_stamp(std::string_view line) {
     return with_one_blank(line, {at, {}});
 }
 
-/// `> ` of mails.
+std::string_view indented(std::string_view line) {
+    constexpr std::size_t kMostIndent = 8;
+    const std::size_t start = std::min(line.find_first_not_of(" \t"), line.size());
+    return start > kMostIndent ? std::string_view() : line.substr(start);
+}
+
+/// `> ` of mails, also indented.
 std::optional<Prefix> quotation(std::string_view line) {
-    if (!line.starts_with(">")) return std::nullopt;
-    return with_one_blank(line, {1, {}});
+    const std::string_view text = indented(line);
+    if (!text.starts_with(">")) return std::nullopt;
+    return with_one_blank(line, {line.size() - text.size() + 1, {}});
+}
+
+/// `| ` of other mails. Lines of boxes and tables end with a mark too.
+std::optional<Prefix> bar(std::string_view line) {
+    const std::string_view text = indented(line), end = trim(text);
+    if (!text.starts_with("|") || (end.size() > 1 && (end.ends_with("|") || end.ends_with("+"))))
+        return std::nullopt;
+    return with_one_blank(line, {line.size() - text.size() + 1, {}});
+}
+
+/// `     1` and a tab of `cat -n`, or two blanks once a terminal showed it.
+std::optional<Prefix> line_number(std::string_view line) {
+    constexpr std::size_t kWidth = 6;
+    const std::size_t start = std::min(line.find_first_not_of(' '), line.size());
+    std::size_t end = start;
+    while (end < line.size() && end < kWidth + 1 && digit(line[end])) ++end;
+    if (end != kWidth || start == end) return std::nullopt;
+    const std::string_view number = line.substr(start, end - start);
+    if (line.size() == end) return Prefix{end, number};
+    if (line[end] == '\t') return Prefix{end + 1, number};
+    if (line.substr(end).starts_with("  ")) return Prefix{end + 2, number};
+    return std::nullopt;
 }
 
 class Stripper {
@@ -184,18 +213,74 @@ bool empty_line(const PastedLine& line) {
     return trim(line.text).empty();
 }
 
-void strip_quotation(Lines& lines, Stripper& stripper) {
-    for (int level = 0; level < kMostNested; ++level) {
-        bool any = false;
-        for (const PastedLine& line : lines.lines) {
-            if (empty_line(line)) continue;
-            if (!quotation(line.text)) return;
-            any = true;
+/// Calls `take` with the lines of each run that `match` knows; empty lines do not end a run.
+template <class Take>
+void each_run(Lines& lines, Match match, const Take& take) {
+    std::vector<PastedLine*> run;
+    for (PastedLine& line : lines.lines) {
+        if (match(line.text)) {
+            run.push_back(&line);
+        } else if (!empty_line(line)) {
+            take(run);
+            run.clear();
         }
-        if (!any) return;
-        for (PastedLine& line : lines.lines)
-            if (const auto prefix = quotation(line.text)) stripper.cut(line, *prefix);
     }
+    take(run);
+}
+
+/// A mail holds lines that are not quoted as well: an answer above, a signature below. One line
+/// with a mark may be a prompt.
+bool strip_quotation(Lines& lines, Match match, Stripper& stripper) {
+    bool any = false;
+    const auto content = std::count_if(lines.lines.begin(), lines.lines.end(),
+                                       [](const PastedLine& line) { return !empty_line(line); });
+    each_run(lines, match, [&](const std::vector<PastedLine*>& run) {
+        if (run.empty() || (run.size() < 2 && content > 1)) return;
+        for (PastedLine* line : run) stripper.cut(*line, *match(line->text));
+        any = true;
+    });
+    return any;
+}
+
+void strip_line_numbers(Lines& lines, Stripper& stripper) {
+    each_run(lines, line_number, [&](const std::vector<PastedLine*>& run) {
+        std::optional<long long> last;
+        for (const PastedLine* line : run) {
+            const auto number = to_integer(line_number(line->text)->name);
+            if (!number || (last && *number != *last + 1)) return;
+            last = number;
+        }
+        if (run.size() < 2) return;
+        for (PastedLine* line : run)
+            stripper.cut(*line, {line_number(line->text)->length, {}});  // no name of a task
+    });
+}
+
+/// `| GPU0 | X |`: a row of a table in Markdown.
+std::optional<Prefix> markdown_row(std::string_view line) {
+    const std::string_view text = trim(line);
+    if (text.size() < 2 || !text.starts_with("|") || !text.ends_with("|")) return std::nullopt;
+    return Prefix{line.find('|') + 1, {}};
+}
+
+/// `|---|:-:|`, by which a table in Markdown is known.
+bool markdown_rule(std::string_view line) {
+    return line.find("---") != std::string_view::npos &&
+           line.find_first_not_of("|-: \t") == std::string_view::npos;
+}
+
+/// Tables in Markdown become lines with tabs between the cells.
+void strip_markdown(Lines& lines, Stripper& stripper) {
+    each_run(lines, markdown_row, [&](const std::vector<PastedLine*>& run) {
+        if (run.size() < 2 || !markdown_rule(run[1]->text)) return;
+        run[1]->text.clear();
+        for (PastedLine* line : run) {
+            if (line->text.empty()) continue;
+            stripper.cut(*line, *markdown_row(line->text));
+            line->text.erase(line->text.rfind('|'));
+            std::replace(line->text.begin(), line->text.end(), '|', '\t');
+        }
+    });
 }
 
 void strip_block(std::span<PastedLine> block, Stripper& stripper) {
@@ -210,7 +295,11 @@ void strip_block(std::span<PastedLine> block, Stripper& stripper) {
 
 void strip_prefixes(Lines& lines) {
     Stripper stripper(lines);
-    strip_quotation(lines, stripper);
+    for (int level = 0; level < kMostNested; ++level)
+        if (!strip_quotation(lines, quotation, stripper) && !strip_quotation(lines, bar, stripper))
+            break;
+    strip_line_numbers(lines, stripper);
+    strip_markdown(lines, stripper);
     for (PastedLine& line : lines.lines)
         if (const auto prefix = bracketed(line.text)) stripper.cut(line, *prefix);
     std::size_t first = 0;

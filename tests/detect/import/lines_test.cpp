@@ -57,6 +57,21 @@ TEST_CASE("pasted text becomes plain lines") {
         {"several blank lines", "a\n\n \t\n\nb\n", {"a", "", "b"}},
         {"quoted mail", "> a\n>\n> b\n", {"a", "", "b"}},
         {"quoted twice", "> > a\n>> b\n", {"a", "b"}},
+        {"an answer above and a name below",
+         "Hi,\n> a\n>\n> b\n\nBob\n",
+         {"Hi,", "a", "", "b", "", "Bob"}},
+        {"quoted and indented", "see:\n  > a\n  >   b\n", {"see:", "a", "  b"}},
+        {"quoted with bars", "see:\n| a\n|   b\n", {"see:", "a", "  b"}},
+        {"a box", "+--+\n| a  |\n| b  |\n", {"+--+", "| a  |", "| b  |"}},
+        {"a box with a rule", "| a |\n|---+\n| b |\n", {"| a |", "|---+", "| b |"}},
+        {"a table in Markdown",
+         "here\n|      | GPU0 | GPU1 |\n|------|:----:|------|\n| GPU0 | X | NV4 |\n",
+         {"here", "      \t GPU0 \t GPU1 ", "", " GPU0 \t X \t NV4 "}},
+        {"cat -n", "     1\ta\n     2\t\n     3\tb\n", {"a", "", "b"}},
+        {"cat -n of a terminal", "$ cat -n x\n     9  a\n    10  b\n", {"$ cat -n x", "a", "b"}},
+        {"right-aligned numbers that do not count",
+         "     1  a\n     7  b\n",
+         {"     1  a", "     7  b"}},
         {"one line with a mark is no quotation", "> a\nb\n", {"> a", "b"}},
         {"mpirun", "[1,0]<stdout>:\tGPU0\n[1,0]<stderr>:GPU0\tX\n", {"\tGPU0", "GPU0\tX"}},
         {"mpirun between other lines", "started\n[1,0]<stdout>: a\n", {"started", "a"}},
@@ -123,8 +138,10 @@ TEST_CASE("words and cells") {
 }
 
 TEST_CASE("long lines of one kind of character take no more than linear time") {
-    for (const std::string unit : {"\x1b", "\x1b[", "\x1b]", "^[[", "[", "[1", "0", "> ", "[1,",
-                                   "a: ", "\n", "\r", "0: \n", "10:00:00 \n", " ", "\xe2"}) {
+    for (const std::string unit : {"\x1b",  "\x1b[",      "\x1b]",       "^[[", "[",
+                                   "[1",    "0",          "> ",          ">\n", "| a\n",
+                                   "|-|\n", "     1\t\n", "[1,",         "a: ", "\n",
+                                   "\r",    "0: \n",      "10:00:00 \n", " ",   "\xe2"}) {
         std::string text;
         while (text.size() < 2'000'000) text += unit;
         CAPTURE(unit);
