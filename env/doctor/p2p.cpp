@@ -67,10 +67,10 @@ void refused_below_switch(const Patient& patient, Verdict& verdict) {
     for (std::size_t i = 0; i < able.size(); ++i)
         for (std::size_t j = i + 1; j < able.size(); ++j) {
             const int a = able[i], b = able[j];
+            if (matrix.peer_access(a, b) != PeerAccess::refused) continue;
+            if (!matrix.known()) return verdict.unknown("the paths between the GPUs");
             const PathType path = matrix.path(a, b);
-            if ((path != PathType::PIX && path != PathType::PXB) ||
-                matrix.peer_access(a, b) != PeerAccess::refused)
-                continue;
+            if (path != PathType::PIX && path != PathType::PXB) continue;
             if (gpu_at(patient, a).name.empty() || gpu_at(patient, b).name.empty())
                 unnamed = true;
             else

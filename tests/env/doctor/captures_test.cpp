@@ -102,6 +102,15 @@ TEST_CASE("P2P refused below one switch: models without it are silent, unknown o
     }
 }
 
+TEST_CASE("P2P that is refused on unknown paths is not called sound") {
+    Machine machine = host(1, 16);
+    add_gpus(machine, 2, "NVIDIA RTX A6000", PathType::PIX);
+    set_peer_access(machine, PeerAccess::refused);
+    machine.gpu_paths.clear();
+    const auto unknown = examine(machine).unknown;
+    CHECK(std::find(unknown.begin(), unknown.end(), "the paths between the GPUs") != unknown.end());
+}
+
 TEST_CASE("findings name GPUs by their numbers, not by their places in the list") {
     Machine machine = host(1, 16);
     add_gpus(machine, 2, "NVIDIA RTX A6000", PathType::PIX);
