@@ -2,7 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
 #include "base/error.hpp"
+#include "base/text.hpp"
+#include "detect/import/import.hpp"
 
 namespace toporun::launcher {
 namespace {
@@ -165,6 +171,25 @@ TEST_CASE("help fits a terminal of 100 columns") {
         for (const char c : help_text(action)) {
             column = c == '\n' ? 0 : column + 1;
             CHECK(column <= 100);
+        }
+    }
+}
+
+TEST_CASE("the help and the page on captures name every format that is read") {
+    const std::filesystem::path page =
+        std::filesystem::path(TOPORUN_TEST_DATA) / "../../docs/captures.md";
+    std::ifstream file(page);
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    REQUIRE_FALSE(text.empty());
+    const std::string help = help_text(Action::detect);
+    for (const std::string& format : detect::capture_formats()) {
+        CAPTURE(format);
+        const std::vector<std::string> words = split(format, ' ');
+        if (!words.front().starts_with('/') && words.front() != "toporun")
+            CHECK(help.find(words.front()) != std::string::npos);
+        for (const std::string& word : words) {
+            CAPTURE(word);
+            if (word != "and" && word != "(TOML)") CHECK(text.find(word) != std::string::npos);
         }
     }
 }
