@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -22,6 +23,7 @@
 #include "base/text.hpp"
 #include "detect/detect.hpp"
 #include "detect/files.hpp"
+#include "detect/import/settle_machine.hpp"
 #include "detect/import/tar.hpp"
 
 namespace toporun::detect {
@@ -31,6 +33,7 @@ constexpr std::size_t kMostUnpackedBytes = std::size_t{512} << 20;
 constexpr std::size_t kMostTreeBytes = std::size_t{256} << 20;
 constexpr std::size_t kMostTreeFile = kMostBytes;  ///< detection reads no more of a file
 constexpr std::size_t kMostTreeNames = 500'000;
+constexpr std::size_t kMostTops = 100;  ///< machines in one archive that are counted
 
 /// Directories that only a sysfs has.
 constexpr std::array<std::string_view, 4> kSysfsMarks = {"bus/pci", "class/net", "class/infiniband",
@@ -45,6 +48,24 @@ bool path_has_components(std::string_view path, std::size_t at, std::string_view
     return path.substr(at).starts_with(part) &&
            (path.size() == at + part.size() || path[at + part.size()] == '/');
 }
+
+/// Signals that end the process wait while this lives, so that nothing is left behind.
+class SignalsWait {
+  public:
+    SignalsWait() {
+        sigset_t ending;
+        sigemptyset(&ending);
+        for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGALRM, SIGXFSZ})
+            sigaddset(&ending, signal);
+        sigprocmask(SIG_BLOCK, &ending, &before_);
+    }
+    ~SignalsWait() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+    SignalsWait(const SignalsWait&) = delete;
+    SignalsWait& operator=(const SignalsWait&) = delete;
+
+  private:
+    sigset_t before_{};
+};
 
 /// A directory, private to the user, that ends with the scope.
 class PrivateDirectory {
@@ -65,6 +86,7 @@ class PrivateDirectory {
     const std::string& path() const { return path_; }
 
   private:
+    SignalsWait signals_;
     std::string path_;
 };
 
@@ -99,6 +121,7 @@ std::vector<TreeTop> find_tops(const std::vector<TreeEntry>& entries) {
     }
     std::vector<TreeTop> found;
     for (const TreeTop& top : tops) {
+        if (found.size() == kMostTops) break;
         const bool below_another =
             std::any_of(found.begin(), found.end(),
                         [&](const TreeTop& other) { return top.prefix.starts_with(other.prefix); });
@@ -208,6 +231,9 @@ class TreeWriter {
         if (!make_parents(path)) return;
         data = data.substr(0, kMostTreeFile);
         written_ += data.size();
+        if (!file_size_allowed(data.size()))
+            throw Error("the limit of file sizes (ulimit -f) is too small", name_,
+                        "unpack it and name the directory, or raise the limit");
         if (written_ > kMostTreeBytes)
             throw Error(fmt::format("more than {} of system files", format_bytes(kMostTreeBytes)),
                         name_, "pack less: /sys/bus, /sys/class, /sys/devices suffice");
@@ -295,6 +321,7 @@ Machine detect_root(const std::string& root) {
     }
     note_dangling(pci, "/sys/bus/pci/devices", machine);
     note_dangling(interfaces, "/sys/class/net", machine);
+    settle_machine(machine);
     return machine;
 }
 

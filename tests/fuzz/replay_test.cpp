@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "detect/import/sys_tree.hpp"
 #include "files.hpp"
 #include "targets.hpp"
+#include "tree_text.hpp"
 
 using namespace toporun;
 namespace filesystem = std::filesystem;
@@ -56,6 +58,27 @@ TEST_CASE("the corpus belongs to targets and is read by them") {
     }
     CHECK(bytes > 0);
     CHECK(bytes < 1'000'000);
+}
+
+TEST_CASE("trees as text are the machines that they name") {
+    const filesystem::path root = filesystem::path(TOPORUN_FUZZ_FILES) / "corpus/sys-tree";
+    const auto machine_of = [&](const std::string& name) {
+        return detect::machine_from_tar(fuzz::tar_of_tree_text(tests::read_file(root / name)),
+                                        name);
+    };
+    const detect::Machine one = machine_of("switch");
+    REQUIRE(one.gpus.size() == 1);
+    CHECK(one.gpus[0].pcie_width_now == 8);
+    CHECK(one.gpu_nic_paths.at(0).at(0) == detect::PathType::PIX);
+    REQUIRE(one.nics.size() == 1);
+    CHECK(one.nics[0].gids.size() == 2);
+    CHECK(one.software.acs_redirect == true);
+    CHECK(machine_of("kfd").gpu_links.at(0).at(1) > 0);
+    const detect::Machine limited = machine_of("cgroup-v2");
+    CHECK(limited.cpu.allowed.text() == "0-2");
+    CHECK(limited.cpu.numa_nodes.size() == 2);
+    CHECK(limited.limits.cpu_quota == 1.5);
+    CHECK(machine_of("cgroup-v1").limits.cpu_quota == 0.5);
 }
 
 TEST_CASE("captures of the tests are no surprise to any target") {

@@ -11,9 +11,11 @@
 #include "detect/import/importer.hpp"
 #include "detect/import/lines.hpp"
 #include "detect/import/settle_machine.hpp"
+#include "detect/import/sys_tree.hpp"
 #include "detect/import/tar.hpp"
 #include "detect/machine_toml.hpp"
 #include "detect/nccl_log/line.hpp"
+#include "tree_text.hpp"
 
 namespace toporun::fuzz {
 namespace {
@@ -127,6 +129,13 @@ void run_tar(std::string_view text) {
     }
 }
 
+/// Detection below the root of a tree: sysfs, KFD, cgroups, GIDs, PCI configuration spaces.
+void run_sys_tree(std::string_view text) {
+    const Machine machine = machine_from_tar(tar_of_tree_text(text), "input");
+    check_machine(machine);
+    check_saved(machine);
+}
+
 /// "nvidia-smi topo -m" as a file name: "nvidia-smi-topo-m".
 std::string file_name(std::string_view format) {
     std::string name;
@@ -164,6 +173,7 @@ const std::vector<Target>& targets() {
         all.push_back({"machine-toml", forgiving(run_machine_toml)});
         all.push_back({"nccl-log-line", forgiving(run_nccl_log_line)});
         all.push_back({"tar", forgiving(run_tar)});
+        all.push_back({"sys-tree", forgiving(run_sys_tree)});
         return all;
     }();
     return kTargets;
