@@ -3,6 +3,7 @@
 #include "base/text.hpp"
 #include "detect/import/formats.hpp"
 #include "detect/import/interface_text.hpp"
+#include "detect/import/open_end.hpp"
 
 /// `ethtool DEVICE`: speed and carrier of one interface, a block each.
 namespace toporun::detect {
@@ -49,7 +50,7 @@ Reading read(const Lines& lines) {
 }  // namespace
 
 Importer ethtool_importer() {
-    return {"ethtool", recognise, read};
+    return {"ethtool", recognise, read_to_open_end<read>};
 }
 
 }  // namespace toporun::detect

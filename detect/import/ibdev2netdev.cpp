@@ -3,6 +3,7 @@
 #include "base/text.hpp"
 #include "detect/import/formats.hpp"
 #include "detect/import/interface_text.hpp"
+#include "detect/import/open_end.hpp"
 
 /// `ibdev2netdev`, with and without -v: "mlx5_0 port 1 ==> eth0 (Up)", and `rdma link`:
 /// "link mlx5_0/1 state ACTIVE physical_state LINK_UP netdev eth0".
@@ -107,11 +108,11 @@ Reading read(const Lines& lines) {
 }  // namespace
 
 Importer ibdev2netdev_importer() {
-    return {"ibdev2netdev", recognise<read_netdev_line>, read<read_netdev_line>};
+    return {"ibdev2netdev", recognise<read_netdev_line>, read_to_open_end<read<read_netdev_line>>};
 }
 
 Importer rdma_link_importer() {
-    return {"rdma link", recognise<read_rdma_line>, read<read_rdma_line>};
+    return {"rdma link", recognise<read_rdma_line>, read_to_open_end<read<read_rdma_line>>};
 }
 
 }  // namespace toporun::detect

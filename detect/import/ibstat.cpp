@@ -3,6 +3,7 @@
 #include "base/text.hpp"
 #include "detect/import/formats.hpp"
 #include "detect/import/interface_text.hpp"
+#include "detect/import/open_end.hpp"
 
 /// `ibstat` and `ibstatus`: a block per port, in ibstat below one per device.
 namespace toporun::detect {
@@ -133,7 +134,7 @@ Reading read(const Lines& lines) {
 }  // namespace
 
 Importer ibstat_importer() {
-    return {"ibstat", recognise, read};
+    return {"ibstat", recognise, read_to_open_end<read>};
 }
 
 }  // namespace toporun::detect

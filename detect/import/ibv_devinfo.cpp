@@ -3,6 +3,7 @@
 #include "base/text.hpp"
 #include "detect/import/formats.hpp"
 #include "detect/import/interface_text.hpp"
+#include "detect/import/open_end.hpp"
 
 /// `ibv_devinfo`, with and without -v: a block per device, in it one per port.
 namespace toporun::detect {
@@ -135,7 +136,7 @@ Reading read(const Lines& lines) {
 }  // namespace
 
 Importer ibv_devinfo_importer() {
-    return {"ibv_devinfo", recognise, read};
+    return {"ibv_devinfo", recognise, read_to_open_end<read>};
 }
 
 }  // namespace toporun::detect

@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "detect/import/formats.hpp"
 #include "detect/import/interface_text.hpp"
+#include "detect/import/open_end.hpp"
 #include "detect/import/pasted_interfaces.hpp"
 
 /// `ifconfig` of net-tools, before and since 2.0: blocks of one interface each.
@@ -194,7 +195,7 @@ Reading read(const Lines& lines) {
 }  // namespace
 
 Importer ifconfig_importer() {
-    return {"ifconfig", recognise, read};
+    return {"ifconfig", recognise, read_to_open_end<read>};
 }
 
 }  // namespace toporun::detect

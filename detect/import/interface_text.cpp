@@ -177,6 +177,12 @@ std::optional<NicKind> kind_by_relation(const PastedInterface& pasted) {
     return by_name && *by_name != NicKind::ethernet ? by_name : NicKind::vlan;
 }
 
+/// `ip` prints the link type of everything: what ends before it may be of any kind.
+bool is_cut(const PastedInterface& pasted) {
+    return pasted.details_cut ||
+           (pasted.os_index != 0 && !pasted.flags.empty() && pasted.link_type.empty());
+}
+
 NicKind kind_of(const PastedInterface& pasted) {
     if (pasted.flag("LOOPBACK")) return NicKind::loopback;
     const auto by_link = look_up(kLinkTypes, pasted.link_type);
@@ -185,8 +191,10 @@ NicKind kind_of(const PastedInterface& pasted) {
     if (pasted.flag("MASTER")) return NicKind::bond;  // IFF_MASTER: set by the bonding driver
     if (by_link) return *by_link;
     if (virtual_function_name(pasted.name)) return NicKind::vf;
-    if (const auto kind = kind_by_relation(pasted)) return *kind;
     const auto by_name = kind_of_name(pasted.name);
+    if (is_cut(pasted) && by_name.value_or(NicKind::ethernet) == NicKind::ethernet)
+        return NicKind::other;
+    if (const auto kind = kind_by_relation(pasted)) return *kind;
     // A name of an IPoIB interface on an Ethernet link is somebody's fancy.
     if (by_name && !(by_name == NicKind::ipoib && pasted.link_type == "ether")) return *by_name;
     return NicKind::ethernet;

@@ -23,6 +23,7 @@ struct PastedInterface {
     std::string master;
     std::optional<int> mtu;
     std::vector<std::string> addresses;
+    bool details_cut = false;  ///< `ip -d` without what it prints last: the kind may be missing
 
     bool flag(std::string_view word) const;
 };

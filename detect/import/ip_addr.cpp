@@ -4,6 +4,7 @@
 #include "base/text.hpp"
 #include "detect/import/formats.hpp"
 #include "detect/import/interface_text.hpp"
+#include "detect/import/open_end.hpp"
 #include "detect/import/pasted_interfaces.hpp"
 
 /// `ip addr`, `ip -d link`, `ip -o addr`: blocks of one interface each, of iproute2 and BusyBox.
@@ -126,7 +127,16 @@ class Blocks {
         }
     }
 
+    /// `ip -d` prints promiscuity, then the kind's own words, then these.
+    void details(const std::vector<std::string_view>& parts) {
+        for (const std::string_view word : parts) {
+            if (word == "promiscuity") pasted_.details_cut = true;
+            if (word == "addrgenmode" || word == "numtxqueues") pasted_.details_cut = false;
+        }
+    }
+
     void body(const std::vector<std::string_view>& parts, const PastedLine& line) {
+        details(parts);
         if (parts[0].starts_with("link/"))
             pasted_.link_type = parts[0].substr(5);
         else if (parts[0] == "inet" || parts[0] == "inet6")
@@ -177,7 +187,7 @@ Reading read(const Lines& lines) {
 }  // namespace
 
 Importer ip_addr_importer() {
-    return {"ip addr", recognise, read};
+    return {"ip addr", recognise, read_to_open_end<read>};
 }
 
 }  // namespace toporun::detect

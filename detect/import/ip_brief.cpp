@@ -4,6 +4,7 @@
 #include "base/text.hpp"
 #include "detect/import/formats.hpp"
 #include "detect/import/interface_text.hpp"
+#include "detect/import/open_end.hpp"
 #include "detect/import/pasted_interfaces.hpp"
 
 /// `ip -br addr` and `ip -br link`: one line an interface, no numbers.
@@ -96,7 +97,7 @@ Reading read(const Lines& lines) {
 }  // namespace
 
 Importer ip_brief_importer() {
-    return {"ip -br addr", recognise, read};
+    return {"ip -br addr", recognise, read_to_open_end<read>};
 }
 
 }  // namespace toporun::detect

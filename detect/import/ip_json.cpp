@@ -7,6 +7,7 @@
 #include "detect/import/formats.hpp"
 #include "detect/import/interface_text.hpp"
 #include "detect/import/json_entries.hpp"
+#include "detect/import/open_end.hpp"
 #include "detect/import/pasted_interfaces.hpp"
 
 /// `ip -j addr`, `ip -j -d link`, `ip -j route` and `rdma -j link`: lists of JSON objects.
@@ -194,7 +195,7 @@ Reading read(const Lines& lines) {
 }  // namespace
 
 Importer ip_json_importer() {
-    return {"ip -j addr", recognise, read};
+    return {"ip -j addr", recognise, read_to_open_end<read>};
 }
 
 }  // namespace toporun::detect

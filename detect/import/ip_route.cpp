@@ -4,6 +4,7 @@
 #include "base/text.hpp"
 #include "detect/import/formats.hpp"
 #include "detect/import/interface_text.hpp"
+#include "detect/import/open_end.hpp"
 
 /// `ip route`, `ip -6 route`, `ip route get`, and `route -n` (also `netstat -rn`): one route a
 /// line.
@@ -155,7 +156,7 @@ Reading read(const Lines& lines) {
 }  // namespace
 
 Importer ip_route_importer() {
-    return {"ip route", recognise, read};
+    return {"ip route", recognise, read_to_open_end<read>};
 }
 
 }  // namespace toporun::detect

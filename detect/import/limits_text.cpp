@@ -5,6 +5,7 @@
 #include "detect/import/formats.hpp"
 #include "detect/import/host_text.hpp"
 #include "detect/import/interface_text.hpp"
+#include "detect/import/open_end.hpp"
 
 /// Limits of a process: `ulimit -a` of bash and zsh, /proc/PID/limits; and the size of /dev/shm:
 /// `df`, `mount`.
@@ -154,11 +155,11 @@ Reading read_shm(const Lines& lines) {
 }  // namespace
 
 Importer ulimit_importer() {
-    return {"ulimit -a", recognise_limits, read_limits};
+    return {"ulimit -a", recognise_limits, read_to_open_end<read_limits>};
 }
 
 Importer df_importer() {
-    return {"df /dev/shm", recognise_shm, read_shm};
+    return {"df /dev/shm", recognise_shm, read_to_open_end<read_shm>};
 }
 
 }  // namespace toporun::detect

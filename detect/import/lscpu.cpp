@@ -5,6 +5,7 @@
 #include "detect/import/formats.hpp"
 #include "detect/import/host_text.hpp"
 #include "detect/import/interface_text.hpp"
+#include "detect/import/open_end.hpp"
 
 /// `lscpu`: the processors, packages and NUMA nodes of a machine.
 namespace toporun::detect {
@@ -121,7 +122,7 @@ Reading read(const Lines& lines) {
 }  // namespace
 
 Importer lscpu_importer() {
-    return {"lscpu", recognise, read};
+    return {"lscpu", recognise, read_to_open_end<read>};
 }
 
 }  // namespace toporun::detect

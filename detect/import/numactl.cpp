@@ -4,6 +4,7 @@
 #include "detect/import/formats.hpp"
 #include "detect/import/host_text.hpp"
 #include "detect/import/interface_text.hpp"
+#include "detect/import/open_end.hpp"
 
 /// `numactl -H`: NUMA nodes with their CPUs, memory and distances.
 namespace toporun::detect {
@@ -97,7 +98,7 @@ Reading read(const Lines& lines) {
 }  // namespace
 
 Importer numactl_importer() {
-    return {"numactl -H", recognise, read};
+    return {"numactl -H", recognise, read_to_open_end<read>};
 }
 
 }  // namespace toporun::detect

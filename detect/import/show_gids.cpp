@@ -4,6 +4,7 @@
 #include "base/text.hpp"
 #include "detect/import/formats.hpp"
 #include "detect/import/interface_text.hpp"
+#include "detect/import/open_end.hpp"
 
 /// `show_gids`: a row per entry of the GID tables, DEV PORT INDEX GID [IPv4] [VER] [DEV].
 namespace toporun::detect {
@@ -75,7 +76,7 @@ Reading read(const Lines& lines) {
 }  // namespace
 
 Importer show_gids_importer() {
-    return {"show_gids", recognise, read};
+    return {"show_gids", recognise, read_to_open_end<read>};
 }
 
 }  // namespace toporun::detect

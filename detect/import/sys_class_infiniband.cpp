@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "detect/import/formats.hpp"
 #include "detect/import/interface_text.hpp"
+#include "detect/import/open_end.hpp"
 #include "detect/network/port_counters.hpp"
 
 /// Files of /sys/class/infiniband as lines "path: value", as `grep -r . /sys/class/infiniband` and
@@ -208,7 +209,7 @@ Reading read(const Lines& lines) {
 }  // namespace
 
 Importer sys_class_infiniband_importer() {
-    return {"/sys/class/infiniband", recognise, read};
+    return {"/sys/class/infiniband", recognise, read_to_open_end<read>};
 }
 
 }  // namespace toporun::detect
