@@ -75,8 +75,9 @@ Another machine instead of this one:
                             topo -m, topo -p2p, nvlink -s), dcgmi nvlink, rocm-smi, amd-smi,
                             topology XML of NCCL, RCCL and hwloc, NCCL_DEBUG=INFO logs, ip,
                             ifconfig, route, ethtool, ibstat, ibv_devinfo, ibdev2netdev,
-                            show_gids, rdma link, lscpu, numactl -H, ulimit -a, df, mount, a
-                            tree or tar of /sys; the whole list: docs/captures.md
+                            show_gids, rdma link, lscpu, numactl -H, ulimit -a, df, mount,
+                            lspci -vvv, lsmod, dmesg, /proc/cmdline, a tree or tar of /sys; the
+                            whole list: docs/captures.md
 
 Exit status: 0, or 2 for wrong usage and files that cannot be read or written.
 )help";
