@@ -33,5 +33,8 @@ Importer lscpu_importer();
 Importer numactl_importer();
 Importer ulimit_importer();
 Importer df_importer();
+Importer kernel_text_importer();
+Importer lsmod_importer();
+Importer lspci_importer();
 
 }  // namespace toporun::detect

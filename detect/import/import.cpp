@@ -44,8 +44,23 @@ constexpr Resemblance kResemblances[] = {
     {"toporun.machine", kMachineFormat},
 };
 
-std::string formats_hint() {
-    return "formats: " + join(capture_formats(), ", ");
+/// What most reports hold, where nothing in the text looks like a format.
+constexpr std::string_view kUsualFormats[] = {"nvidia-smi topo -m", "ip addr", "NCCL log"};
+
+/// The formats nearest to a text: all of them are more than a line holds.
+std::string formats_hint(std::string_view text = {}) {
+    constexpr std::size_t kMost = 3;
+    std::vector<std::string> nearest;
+    const auto add = [&](std::string_view format) {
+        if (nearest.size() < kMost &&
+            std::find(nearest.begin(), nearest.end(), format) == nearest.end())
+            nearest.emplace_back(format);
+    };
+    for (const Resemblance& known : kResemblances)
+        if (text.find(known.word) != std::string_view::npos) add(known.format);
+    for (const std::string_view format : kUsualFormats) add(format);
+    return fmt::format("formats: {} and {} more, see docs/captures.md", join(nearest, ", "),
+                       capture_formats().size() - nearest.size());
 }
 
 /// A command that was pasted with its output, or the fence of a report: `$ cmd`, `# cmd`,
@@ -89,7 +104,7 @@ const PastedLine* first_content(const Lines& lines) {
                             known.format);
         break;
     }
-    throw lines.error(*line, column, what, formats_hint());
+    throw lines.error(*line, column, what, formats_hint(beginning));
 }
 
 /// Whether the text is a machine that toporun saved (or that somebody wrote in that form).
@@ -203,6 +218,22 @@ class CaptureReader {
     std::optional<Error> error_;
 };
 
+/// "NIC3" of a table without its legend is one of the devices that another text names.
+void note_nameless_adapters(Machine& machine) {
+    const auto nameless = [](const Nic& nic) {
+        return !nic.rdma_device && nic.name.starts_with("NIC") && nic.name.size() > 3 &&
+               nic.name.find_first_not_of("0123456789", 3) == std::string::npos;
+    };
+    const bool any = std::any_of(machine.nics.begin(), machine.nics.end(), nameless);
+    const auto named = std::find_if(machine.nics.begin(), machine.nics.end(),
+                                    [](const Nic& nic) { return nic.rdma_device.has_value(); });
+    if (any && named != machine.nics.end())
+        machine.notes.push_back(fmt::format(
+            "NIC0 and the like may be the same adapters as {} and the like: the NIC Legend below "
+            "the table tells",
+            printable(*named->rdma_device)));
+}
+
 }  // namespace
 
 std::span<const Importer> importers() {
@@ -235,6 +266,9 @@ std::span<const Importer> importers() {
         numactl_importer(),
         ulimit_importer(),
         df_importer(),
+        kernel_text_importer(),
+        lsmod_importer(),
+        lspci_importer(),
     };
     return kImporters;
 }
@@ -252,6 +286,7 @@ Machine import_captures(std::span<const Capture> captures) {
         parts.push_back({capture.name, CaptureReader(capture).read()});
     const bool several = parts.size() > 1;
     Machine machine = merge_machines(std::move(parts));
+    note_nameless_adapters(machine);
     if (several) estimate_path_bandwidth(machine);  // one text may name GPUs that another links
     return machine;
 }

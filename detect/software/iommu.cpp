@@ -26,15 +26,15 @@ std::string mode_of_group(const Files& files, const std::string& group) {
     return type->starts_with("DMA") ? "translating" : "";
 }
 
-/// Of several words the first of the table counts: what is off cannot pass anything through.
-std::string mode_of_command_line(const Files& files) {
-    const std::vector<std::string> words = split(files.line("/proc/cmdline").value_or(""), ' ');
+}  // namespace
+
+std::string iommu_mode_of_command_line(std::string_view line) {
+    // Of several words the first of the table counts: what is off cannot pass anything through.
+    const std::vector<std::string> words = split(line, ' ');
     for (const auto& [word, mode] : kWords)
         if (std::find(words.begin(), words.end(), word) != words.end()) return mode;
     return {};
 }
-
-}  // namespace
 
 std::string iommu_mode(const Files& files, const std::vector<Gpu>& gpus) {
     for (const Gpu& gpu : gpus)
@@ -47,7 +47,9 @@ std::string iommu_mode(const Files& files, const std::vector<Gpu>& gpus) {
     const bool told = files.exists("/sys/kernel/iommu_groups") || files.exists("/sys/class/iommu");
     // A wish on the command line moves nothing where there is no IOMMU, as in most guests.
     if (told && units.empty() && groups.empty()) return "off";
-    if (std::string mode = mode_of_command_line(files); !mode.empty()) return mode;
+    if (std::string mode = iommu_mode_of_command_line(files.line("/proc/cmdline").value_or(""));
+        !mode.empty())
+        return mode;
     if (groups.empty()) return {};
     return mode_of_group(files, "/sys/kernel/iommu_groups/" + groups[0]);
 }

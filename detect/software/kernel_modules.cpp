@@ -90,6 +90,13 @@ std::optional<int> verbs_devices(const Files& files) {
 
 }  // namespace
 
+std::vector<std::string> modules_in(std::string_view text) {
+    std::vector<std::string> found;
+    for (const char* name : kModules)
+        if (has_line_of(text, name)) found.emplace_back(name);
+    return found;
+}
+
 std::optional<std::vector<std::string>> loaded_modules(const Files& files) {
     const auto text = files.read("/proc/modules");
     const bool has_directory = files.exists("/sys/module");

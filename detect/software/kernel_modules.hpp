@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "detect/files.hpp"
@@ -16,6 +17,9 @@ void detect_kernel_modules(const Files& files, Software& software);
 /// The modules of a fixed list that are loaded, sorted; nothing where neither /sys/module nor
 /// /proc/modules can be seen.
 std::optional<std::vector<std::string>> loaded_modules(const Files& files);
+
+/// Those of the fixed list that the text of /proc/modules or lsmod names, sorted.
+std::vector<std::string> modules_in(std::string_view text);
 
 /// NVIDIA's kernel modules are the open ones; nothing without them.
 std::optional<bool> is_open_driver(const Files& files);

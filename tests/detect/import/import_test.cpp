@@ -69,8 +69,27 @@ TEST_CASE("a machine that toporun saved is a capture as well") {
     CHECK(std::string(refused("[[gpus]]\nindexx = 0\n").where()).find("x.txt:2:") == 0);
 }
 
-TEST_CASE("the list of formats is what messages speak of") {
+TEST_CASE("the hint names the nearest formats in a line") {
     const std::vector<std::string> formats = detect::capture_formats();
     CHECK(std::count(formats.begin(), formats.end(), "toporun machine (TOML)") == 1);
-    CHECK(refused("hello\n").hint().find(formats.front()) != std::string::npos);
+    const std::string hint = refused("hello\n").hint();
+    CHECK(hint.starts_with("formats: nvidia-smi topo -m, ip addr, NCCL log and "));
+    CHECK(hint.ends_with(" more, see docs/captures.md"));
+    CHECK(hint.size() <= 160);
+    CHECK(refused("hca_id and a link\n").hint().starts_with("formats: ibv_devinfo, "));
+}
+
+TEST_CASE("adapters without a legend may be those of another text") {
+    const std::string table = "\tGPU0\tNIC0\tCPU Affinity\nGPU0\t X \tPIX\t0-7\nNIC0\tPIX\t X \n";
+    const std::string ports = "mlx5_0 port 1 ==> ib0 (Up)\n";
+    const auto notes = [](const std::vector<Capture>& captures) {
+        std::size_t count = 0;
+        for (const std::string& note : import_captures(captures).notes)
+            if (note.find("may be the same adapters as mlx5_0") != std::string::npos) ++count;
+        return count;
+    };
+    CHECK(notes({{"a", table}, {"b", ports}}) == 1);
+    CHECK(notes({{"a", table + "\n" + ports}}) == 1);
+    CHECK(notes({{"a", table + "\nNIC Legend:\n  NIC0: mlx5_0\n"}, {"b", ports}}) == 0);
+    CHECK(notes({{"a", table}}) == 0);
 }
