@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "detect/network/interface_names.hpp"
 #include "env/interface_model.hpp"
 #include "env/interface_user.hpp"
 
@@ -14,10 +15,11 @@ namespace {
 using detect::Nic;
 using detect::NicKind;
 
-/// Names that container and VPN software gives its interfaces, whatever kind the kernel reports.
-constexpr std::string_view kVirtualNames[] = {
-    "docker", "br-", "virbr",     "cni", "flannel", "cali", "veth",           "tun",
-    "tap",    "wg",  "tailscale", "zt",  "lxc",     "lxd",  "CloudflareWARP", "podman"};
+/// A name that container and VPN software gives its interfaces, whatever kind the kernel reports.
+bool virtual_name(std::string_view name) {
+    const auto kind = detect::kind_of_name(name);
+    return kind == NicKind::bridge || kind == NicKind::veth || kind == NicKind::tunnel;
+}
 
 std::string nic_list(const Inputs& inputs, const std::vector<int>& positions) {
     std::vector<std::string> parts;
@@ -246,8 +248,7 @@ std::string interface_flaw(const Nic& nic) {
     if (nic.kind == NicKind::bridge) return "bridge";
     if (nic.kind == NicKind::veth) return "veth";
     if (nic.kind == NicKind::tunnel) return "tunnel";
-    for (const std::string_view prefix : kVirtualNames)
-        if (nic.name.starts_with(prefix)) return "virtual";
+    if (virtual_name(nic.name)) return "virtual";
     bool any = false, routable = false;
     for (const std::string& text : nic.addresses) {
         const auto address = parse_ip(text);

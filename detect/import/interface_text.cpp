@@ -10,30 +10,12 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "detect/network/interface_names.hpp"
+#include "detect/network/network.hpp"
 #include "detect/network/port_state.hpp"
 
 namespace toporun::detect {
 namespace {
-
-/// IFLA_INFO_KIND of the kernel's drivers. What is not here says nothing of its own.
-constexpr std::array<std::pair<std::string_view, NicKind>, 31> kInfoKinds = {{
-    {"bond", NicKind::bond},        {"team", NicKind::bond},
-    {"bridge", NicKind::bridge},    {"openvswitch", NicKind::bridge},
-    {"vlan", NicKind::vlan},        {"veth", NicKind::veth},
-    {"netkit", NicKind::veth},      {"ipoib", NicKind::ipoib},
-    {"tun", NicKind::tunnel},       {"wireguard", NicKind::tunnel},
-    {"vxlan", NicKind::tunnel},     {"geneve", NicKind::tunnel},
-    {"gre", NicKind::tunnel},       {"gretap", NicKind::tunnel},
-    {"ip6gre", NicKind::tunnel},    {"ip6gretap", NicKind::tunnel},
-    {"erspan", NicKind::tunnel},    {"ip6erspan", NicKind::tunnel},
-    {"ipip", NicKind::tunnel},      {"sit", NicKind::tunnel},
-    {"ip6tnl", NicKind::tunnel},    {"vti", NicKind::tunnel},
-    {"vti6", NicKind::tunnel},      {"xfrm", NicKind::tunnel},
-    {"ppp", NicKind::tunnel},       {"macvlan", NicKind::ethernet},
-    {"macvtap", NicKind::ethernet}, {"ipvlan", NicKind::ethernet},
-    {"dummy", NicKind::other},      {"ifb", NicKind::other},
-    {"vrf", NicKind::other},
-}};
 
 /// Link types of `ip` (ARPHRD_* of linux/if_arp.h). "ether" says nothing more.
 constexpr std::array<std::pair<std::string_view, NicKind>, 12> kLinkTypes = {{
@@ -51,111 +33,8 @@ constexpr std::array<std::pair<std::string_view, NicKind>, 12> kLinkTypes = {{
     {"ieee802.11", NicKind::ethernet},
 }};
 
-/// How much of the name has to match: all of it, the stem and then a number, or the stem alone.
-enum class Match { whole, number, stem };
-
-struct NameRule {
-    std::string_view stem;
-    Match match;
-    NicKind kind;
-};
-
-/// The first that matches counts.
-constexpr NameRule kNameRules[] = {
-    {"lo", Match::whole, NicKind::loopback},
-    {"docker", Match::number, NicKind::bridge},  // Docker, and the k8s, LXD, libvirt bridges
-    {"docker_gwbridge", Match::whole, NicKind::bridge},
-    {"br-", Match::stem, NicKind::bridge},
-    {"br", Match::number, NicKind::bridge},
-    {"bridge", Match::number, NicKind::bridge},
-    {"virbr", Match::number, NicKind::bridge},
-    {"cni", Match::number, NicKind::bridge},
-    {"cni-podman", Match::stem, NicKind::bridge},
-    {"podman", Match::number, NicKind::bridge},
-    {"nerdctl", Match::number, NicKind::bridge},
-    {"cbr", Match::number, NicKind::bridge},
-    {"kube-bridge", Match::whole, NicKind::bridge},
-    {"lxcbr", Match::number, NicKind::bridge},
-    {"lxdbr", Match::number, NicKind::bridge},
-    {"mpqemubr", Match::number, NicKind::bridge},
-    {"vmbr", Match::number, NicKind::bridge},
-    {"xenbr", Match::number, NicKind::bridge},
-    {"ovs-system", Match::whole, NicKind::bridge},
-    {"ovsbr", Match::number, NicKind::bridge},
-    {"veth", Match::stem, NicKind::veth},
-    {"cali", Match::stem, NicKind::veth},  // Calico's end of a pod
-    {"lxc", Match::stem, NicKind::veth},   // Cilium's and LXC's
-    {"cilium_host", Match::whole, NicKind::veth},
-    {"cilium_net", Match::whole, NicKind::veth},
-    {"flannel", Match::stem, NicKind::tunnel},  // VXLAN
-    {"cilium_vxlan", Match::whole, NicKind::tunnel},
-    {"vxlan", Match::stem, NicKind::tunnel},
-    {"genev_sys", Match::stem, NicKind::tunnel},
-    {"antrea-tun", Match::stem, NicKind::tunnel},
-    {"tunl", Match::number, NicKind::tunnel},
-    {"tun", Match::stem, NicKind::tunnel},
-    {"tap", Match::stem, NicKind::tunnel},
-    {"vnet", Match::number, NicKind::tunnel},  // libvirt's tap of a guest
-    {"utun", Match::number, NicKind::tunnel},
-    {"tailscale", Match::stem, NicKind::tunnel},
-    {"wg", Match::stem, NicKind::tunnel},
-    {"nordlynx", Match::stem, NicKind::tunnel},
-    {"CloudflareWARP", Match::whole, NicKind::tunnel},
-    {"zt", Match::stem, NicKind::tunnel},  // ZeroTier: zt and ten letters
-    {"ppp", Match::number, NicKind::tunnel},
-    {"gre", Match::number, NicKind::tunnel},
-    {"gretap", Match::number, NicKind::tunnel},
-    {"erspan", Match::number, NicKind::tunnel},
-    {"sit", Match::number, NicKind::tunnel},
-    {"ip6tnl", Match::number, NicKind::tunnel},
-    {"ip6gre", Match::number, NicKind::tunnel},
-    {"ip_vti", Match::number, NicKind::tunnel},
-    {"ip6_vti", Match::number, NicKind::tunnel},
-    {"ipip", Match::number, NicKind::tunnel},
-    {"dummy", Match::number, NicKind::other},
-    {"kube-ipvs", Match::number, NicKind::other},
-    {"nodelocaldns", Match::whole, NicKind::other},
-    {"ifb", Match::number, NicKind::other},
-    {"bond", Match::stem, NicKind::bond},
-    {"team", Match::number, NicKind::bond},
-    {"vlan", Match::number, NicKind::vlan},
-    {"ib", Match::number, NicKind::ipoib},
-    {"ibp", Match::number, NicKind::ipoib},  // systemd: ib by path, slot, onboard index, MAC
-    {"ibs", Match::number, NicKind::ipoib},
-    {"ibo", Match::number, NicKind::ipoib},
-    {"ibx", Match::stem, NicKind::ipoib},
-    {"macvlan", Match::stem, NicKind::ethernet},
-    {"macvtap", Match::stem, NicKind::ethernet},
-    {"eth", Match::number, NicKind::ethernet},
-    {"eno", Match::number, NicKind::ethernet},
-    {"ens", Match::number, NicKind::ethernet},
-    {"enp", Match::number, NicKind::ethernet},
-    {"enP", Match::number, NicKind::ethernet},  // with a PCI domain
-    {"enx", Match::stem, NicKind::ethernet},
-    {"enc", Match::number, NicKind::ethernet},
-    {"ena", Match::stem, NicKind::ethernet},
-    {"em", Match::number, NicKind::ethernet},
-    {"p", Match::number, NicKind::ethernet},  // biosdevname: p1p1
-    {"usb", Match::number, NicKind::ethernet},
-    {"wl", Match::stem, NicKind::ethernet},
-};
-
 bool digit(char c) {
     return c >= '0' && c <= '9';
-}
-
-bool matches(const NameRule& rule, std::string_view name) {
-    if (!name.starts_with(rule.stem)) return false;
-    const std::string_view rest = name.substr(rule.stem.size());
-    if (rule.match == Match::whole) return rest.empty();
-    return rule.match == Match::stem || (!rest.empty() && digit(rest.front()));
-}
-
-/// "bond0.2093", "eth0.100": the number of a VLAN behind the last dot.
-bool vlan_name(std::string_view name) {
-    const std::size_t dot = name.rfind('.');
-    if (dot == std::string_view::npos || dot == 0) return false;
-    return number_in(name.substr(dot + 1), 0, 4095).has_value();
 }
 
 template <std::size_t size>
@@ -187,7 +66,7 @@ NicKind kind_of(const PastedInterface& pasted) {
     if (pasted.flag("LOOPBACK")) return NicKind::loopback;
     const auto by_link = look_up(kLinkTypes, pasted.link_type);
     if (by_link == NicKind::loopback || by_link == NicKind::ipoib) return *by_link;
-    if (const auto kind = look_up(kInfoKinds, pasted.info_kind)) return *kind;
+    if (const auto kind = kind_of_driver_word(pasted.info_kind)) return *kind;
     if (pasted.flag("MASTER")) return NicKind::bond;  // IFF_MASTER: set by the bonding driver
     if (by_link) return *by_link;
     if (virtual_function_name(pasted.name)) return NicKind::vf;
@@ -268,29 +147,6 @@ bool PastedInterface::flag(std::string_view word) const {
     return std::find(flags.begin(), flags.end(), word) != flags.end();
 }
 
-std::optional<NicKind> kind_of_name(std::string_view name) {
-    if (virtual_function_name(name)) return NicKind::vf;
-    for (const NameRule& rule : kNameRules) {
-        if (!matches(rule, name)) continue;
-        const bool wire = rule.kind == NicKind::ethernet || rule.kind == NicKind::bond ||
-                          rule.kind == NicKind::bridge;
-        return wire && vlan_name(name) ? NicKind::vlan : rule.kind;
-    }
-    if (vlan_name(name)) return NicKind::vlan;
-    return std::nullopt;
-}
-
-bool known_info_kind(std::string_view word) {
-    return look_up(kInfoKinds, word).has_value();
-}
-
-bool virtual_function_name(std::string_view name) {
-    if (!name.starts_with("en") && !name.starts_with("ib")) return false;
-    const std::size_t v = name.rfind('v');
-    return v != std::string_view::npos && v > 3 && digit(name[v - 1]) &&
-           number_in(name.substr(v + 1), 0, 4095);
-}
-
 bool interface_name(std::string_view word) {
     if (word.empty() || word.size() > 15 || word == "." || word == "..") return false;  // IFNAMSIZ
     return std::none_of(word.begin(), word.end(), [](char c) {
@@ -350,8 +206,7 @@ Nic to_nic(const PastedInterface& pasted) {
     if (nic.kind == NicKind::vlan || nic.kind == NicKind::tunnel || nic.kind == NicKind::ipoib ||
         nic.kind == NicKind::ethernet)
         nic.parent = printable(pasted.below);
-    if (nic.kind == NicKind::vlan && nic.parent.empty() && vlan_name(nic.name))
-        nic.parent = nic.name.substr(0, nic.name.rfind('.'));
+    if (nic.kind == NicKind::vlan && nic.parent.empty()) nic.parent = vlan_parent(nic.name);
     return nic;
 }
 

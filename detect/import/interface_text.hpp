@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "detect/machine.hpp"
+#include "detect/network/interface_names.hpp"
 
 /// What network tools print of an interface or of an RDMA port, and what follows from it. Shared by
 /// the importers of these tools.
@@ -27,16 +28,6 @@ struct PastedInterface {
 
     bool flag(std::string_view word) const;
 };
-
-/// What its name tells of an interface, by the habits of the kernel, systemd and the common virtual
-/// network software; nothing for a name that follows none. Weaker than everything a tool says.
-std::optional<NicKind> kind_of_name(std::string_view name);
-
-/// A kind of device that `ip -d` names ("bond", "vlan", "tun", ...).
-bool known_info_kind(std::string_view word);
-
-/// Whether the name is systemd's for an SR-IOV virtual function ("enp3s0f0v1").
-bool virtual_function_name(std::string_view name);
 
 /// Kind and state decided, everything safe to print.
 Nic to_nic(const PastedInterface& pasted);

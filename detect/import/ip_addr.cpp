@@ -6,6 +6,7 @@
 #include "detect/import/interface_text.hpp"
 #include "detect/import/open_end.hpp"
 #include "detect/import/pasted_interfaces.hpp"
+#include "detect/network/network.hpp"
 
 /// `ip addr`, `ip -d link`, `ip -o addr`: blocks of one interface each, of iproute2 and BusyBox.
 namespace toporun::detect {
@@ -141,7 +142,7 @@ class Blocks {
             pasted_.link_type = parts[0].substr(5);
         else if (parts[0] == "inet" || parts[0] == "inet6")
             address(parts, line);
-        else if (pasted_.info_kind.empty() && known_info_kind(parts[0]))
+        else if (pasted_.info_kind.empty() && kind_of_driver_word(parts[0]))
             pasted_.info_kind = parts[0];
         else if (parts[0] == "qlen" || parts[0] == "group" || parts[0] == "state" ||
                  parts[0] == "master" || parts[0] == "mtu")
