@@ -16,8 +16,7 @@ char upper(char c) {
 
 constexpr std::size_t kMostNodes = 1024;  // Linux: CONFIG_NODES_SHIFT is at most 10
 
-}  // namespace
-
+/// A list of CPUs, "0-7,64-71" or "0 1 2": nothing for anything else, and for more than 65536.
 std::optional<CpuSet> pasted_cpus(std::string_view list) {
     std::vector<bool> seen;
     for (std::size_t at = 0; (at = list.find_first_not_of(", \t", at)) != std::string_view::npos;) {
@@ -39,6 +38,8 @@ std::optional<CpuSet> pasted_cpus(std::string_view list) {
         if (seen[i]) indices.push_back(static_cast<int>(i));
     return CpuSet(std::move(indices));
 }
+
+}  // namespace
 
 NumaNode* PastedNodes::find(int os_index) {
     for (NumaNode& node : nodes_)

@@ -11,9 +11,6 @@
 /// What the importers of lscpu, numactl, df and ulimit share.
 namespace toporun::detect {
 
-/// A list of CPUs, "0-7,64-71" or "0 1 2": nothing for anything else, and for more than 65536.
-std::optional<CpuSet> pasted_cpus(std::string_view list);
-
 /// NUMA nodes as a tool lists them. A CPU belongs to one of them, a node is listed once: what says
 /// otherwise is of another machine or damaged, and refused.
 class PastedNodes {
