@@ -224,6 +224,11 @@ struct Route {
     friend bool operator==(const Route&, const Route&) = default;
 };
 
+/// Bounds of a Machine: its matrices grow with the square. No operating system shows as many GPUs,
+/// no host has as many interfaces that matter; what a tree or a file lists beyond them is left out.
+inline constexpr std::size_t kMostMachineGpus = 256;
+inline constexpr std::size_t kMostMachineNics = 1024;
+
 struct Machine {
     bool gpus_known = true;  ///< false: a capture that says nothing of GPUs; `gpus` is then empty
     bool nics_known = true;  ///< likewise

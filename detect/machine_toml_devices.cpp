@@ -191,6 +191,8 @@ void read_gpus(TomlTable& top, Machine& machine) {
     std::set<PciAddress> addresses;
     machine.gpus_known = top.has("gpus");
     for (TomlTable& table : top.tables("gpus")) {
+        if (machine.gpus.size() == kMostMachineGpus)
+            top.fail("gpus", fmt::format("a machine has at most {} here", kMostMachineGpus));
         Gpu gpu = read_gpu(table, machine.gpus.size());
         if (!indices.insert(gpu.index).second)
             table.fail("index", fmt::format("two GPUs have the index {}", gpu.index));
@@ -202,7 +204,11 @@ void read_gpus(TomlTable& top, Machine& machine) {
 
 void read_nics(TomlTable& top, Machine& machine) {
     machine.nics_known = top.has("nics");
-    for (TomlTable& table : top.tables("nics")) machine.nics.push_back(read_nic(table));
+    for (TomlTable& table : top.tables("nics")) {
+        if (machine.nics.size() == kMostMachineNics)
+            top.fail("nics", fmt::format("a machine has at most {} here", kMostMachineNics));
+        machine.nics.push_back(read_nic(table));
+    }
 }
 
 void read_cpu(TomlTable& top, Cpu& cpu) {

@@ -109,4 +109,10 @@ void close_descriptors_except(std::span<const int> keep) {
     close_by_number(keep);
 }
 
+bool file_size_allowed(std::size_t bytes) {
+    rlimit limit{};
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0) return true;
+    return limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
+}
+
 }  // namespace toporun

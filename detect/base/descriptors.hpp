@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <utility>
 
@@ -29,6 +30,10 @@ class Descriptor {
   private:
     int fd_ = -1;
 };
+
+/// Whether a file of `bytes` is within the limit of file sizes (ulimit -f). A write beyond it would
+/// end the process by SIGXFSZ.
+bool file_size_allowed(std::size_t bytes);
 
 /// Closes every descriptor of this process but those in `keep` (any order, -1 and repetitions are
 /// fine). For a forked child with one thread: takes no lock and no memory, and errno is undefined

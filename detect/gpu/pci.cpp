@@ -97,6 +97,7 @@ std::vector<Gpu> pci_gpus(const Files& files) {
         const auto device = read_pci_device(files, *address);
         if (device && is_gpu(device->vendor, device->device_class))
             gpus.push_back(read_gpu(files, *device));
+        if (gpus.size() == kMostMachineGpus) break;
     }
     const auto nvidia = [](const Gpu& gpu) { return gpu.vendor == "nvidia"; };
     if (std::any_of(gpus.begin(), gpus.end(), nvidia))

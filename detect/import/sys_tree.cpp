@@ -3,7 +3,9 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -313,7 +315,7 @@ Machine detect_root(const std::string& root) {
             machine.notes.emplace_back(
                 "no PCI devices in the tree (/sys/bus/pci): GPUs are unknown");
     }
-    if (machine.nics.empty() && interfaces.nothing_told()) {
+    if (machine.nics.empty()) {  // every host has lo
         machine.nics_known = false;
         if (interfaces.entries == 0)
             machine.notes.emplace_back(
@@ -416,7 +418,10 @@ Machine machine_from_tree(const std::string& directory, const std::string& tempo
     std::error_code missing;
     const std::filesystem::path path = std::filesystem::canonical(directory, missing);
     if (missing) throw Error(fmt::format("cannot read: {}", missing.message()), directory);
-    if (path == "/" || path == "/sys")
+    struct statfs system {};
+    const bool running = ::statfs(path.c_str(), &system) == 0 &&
+                         (system.f_type == SYSFS_MAGIC || system.f_type == PROC_SUPER_MAGIC);
+    if (path == "/" || running)
         throw Error("this is the running machine, not a copy", directory,
                     "run toporun detect without --from");
     if (is_sysfs((path / "sys").string())) return detect_root(path.string());

@@ -105,7 +105,12 @@ void detect_routes(const std::vector<std::string>& destinations, Machine& machin
 
 std::vector<Nic> detect_nics(const Files& files, bool deep, std::vector<std::string>& notes) {
     std::vector<Nic> nics;
-    const std::vector<ListedInterface> all = list_interfaces(files);
+    std::vector<ListedInterface> all = list_interfaces(files);
+    if (all.size() > kMostMachineNics) {
+        notes.push_back(fmt::format("{} interfaces: those after the first {} are left out",
+                                    all.size(), kMostMachineNics));
+        all.resize(kMostMachineNics);
+    }
     for (const ListedInterface& listed : all) nics.push_back(read_interface(files, listed, all));
     if (!std::all_of(all.begin(), all.end(), [](const auto& listed) { return listed.in_sysfs; }))
         notes.emplace_back(
@@ -114,6 +119,7 @@ std::vector<Nic> detect_nics(const Files& files, bool deep, std::vector<std::str
     const std::string route = default_route_interface(files);
     for (Nic& nic : nics) nic.default_route = !route.empty() && nic.name == route;
     add_rdma_devices(files, deep, nics);
+    if (nics.size() > kMostMachineNics) nics.resize(kMostMachineNics);
     return nics;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/descriptors.hpp"
 #include "base/text.hpp"
+#include "detect/machine.hpp"
 
 namespace toporun::detect {
 namespace {
@@ -82,8 +83,9 @@ void write_own(const Descriptor& directory, const std::string& text) {
 }
 
 /// "2.28.9", or "" for none.
-bool is_version(std::string_view text) {
-    return text.size() <= 32 && text.find_first_not_of("0123456789.") == std::string_view::npos;
+bool is_version(const std::string& text) {
+    return text.empty() || (text.find_first_not_of("0123456789.") == std::string::npos &&
+                            nccl_version_code(text).has_value());
 }
 
 template <class Integer>
@@ -152,6 +154,7 @@ void VersionCache::keep(const FileIdentity& file, const std::string& version) {
                         identity.modified_ns, identity.changed_ns, identity.path);
         if (text.size() + line.size() <= kMostCacheBytes) text += line;
     }
+    if (!file_size_allowed(text.size())) return;
     if (const Descriptor directory = make_directory(directory_)) write_own(directory, text);
 }
 

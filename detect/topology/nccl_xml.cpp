@@ -368,6 +368,7 @@ class SystemReader {
 std::vector<std::pair<std::size_t, std::size_t>> find_system_elements(std::string_view text) {
     constexpr std::string_view kStart = "<system";
     constexpr std::string_view kEnd = "</system>";
+    constexpr std::size_t kMostSystems = 64;  // more is no report of a machine
     std::vector<std::pair<std::size_t, std::size_t>> found;
     for (std::size_t at = text.find(kStart); at != std::string_view::npos;) {
         const std::size_t after = at + kStart.size();
@@ -377,13 +378,12 @@ std::vector<std::pair<std::size_t, std::size_t>> find_system_elements(std::strin
             continue;
         }
         // A piece that was cut ends where the next one starts.
-        const std::size_t next = text.find(kStart, after);
-        const std::size_t end = text.find(kEnd, after);
-        const bool whole =
-            end != std::string_view::npos && (next == std::string_view::npos || end < next);
-        const std::size_t stop = whole ? end + kEnd.size() : std::min(next, text.size());
+        const std::size_t next = std::min(text.find(kStart, after), text.size());
+        const std::size_t end = text.substr(after, next - after).find(kEnd);
+        const std::size_t stop = end == std::string_view::npos ? next : after + end + kEnd.size();
         found.emplace_back(at, stop - at);
-        at = next;
+        if (found.size() == kMostSystems) break;
+        at = text.find(kStart, after);
     }
     return found;
 }

@@ -27,6 +27,7 @@ namespace toporun::launcher {
 namespace {
 
 constexpr std::size_t kLargestText = 64u << 20;
+constexpr std::size_t kLargestCapture = 16u << 20;  ///< of text: a log of NCCL has some MiB
 
 std::string value(const Environment& environment, const std::string& name) {
     const auto found = environment.find(name);
@@ -102,12 +103,18 @@ detect::Machine this_machine(const Environment& environment, const std::string& 
 
 detect::Machine read_capture(const std::string& name, const Environment& environment) {
     std::error_code error;
-    if (std::filesystem::is_directory(name, error)) return detect::machine_from_tree(name);
+    const std::string temporary = value(environment, "TMPDIR");
+    if (std::filesystem::is_directory(name, error))
+        return detect::machine_from_tree(name, temporary.empty() ? "/tmp" : temporary);
     const bool standard_input = name == "-";
     const detect::Capture capture{standard_input ? "standard input" : name,
                                   read_text_file(standard_input ? "/dev/stdin" : name)};
-    if (!detect::is_tar(capture.text)) return detect::import_captures({&capture, 1});
-    const std::string temporary = value(environment, "TMPDIR");
+    if (!detect::is_tar(capture.text)) {
+        if (capture.text.size() > kLargestCapture)
+            throw Error(fmt::format("larger than {}", format_bytes(kLargestCapture)), capture.name,
+                        "cut out the part that describes one machine");
+        return detect::import_captures({&capture, 1});
+    }
     return detect::machine_from_tar(capture.text, capture.name,
                                     temporary.empty() ? "/tmp" : temporary);
 }
@@ -116,6 +123,7 @@ detect::Machine read_capture(const std::string& name, const Environment& environ
 detect::Machine captured_machine(const Arguments& arguments, const Environment& environment) {
     std::vector<std::string> names = arguments.machine_files;
     names.insert(names.end(), arguments.captures.begin(), arguments.captures.end());
+    std::replace(names.begin(), names.end(), std::string("/dev/stdin"), std::string("-"));
     if (std::count(names.begin(), names.end(), "-") > 1)
         throw Error("standard input can be read once only", "--from -", "name a file instead");
     std::vector<detect::NamedMachine> parts;

@@ -192,4 +192,19 @@ TEST_CASE("contradictions and mistakes are refused with their place") {
     }
 }
 
+TEST_CASE("a machine file has its bounds") {
+    struct Row {
+        std::string table;
+        std::size_t most;
+    };
+    for (const Row& row : {Row{"[[gpus]]\n", detect::kMostMachineGpus},
+                           Row{"[[nics]]\nname = \"x\"\n", detect::kMostMachineNics}}) {
+        CAPTURE(row.table);
+        std::string text;
+        for (std::size_t i = 0; i < row.most; ++i) text += row.table;
+        CHECK_NOTHROW(machine_from_toml(text, "m"));
+        CHECK_THROWS_AS(machine_from_toml(text + row.table, "m"), Error);
+    }
+}
+
 }  // namespace toporun::tests

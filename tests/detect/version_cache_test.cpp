@@ -1,6 +1,7 @@
 #include "detect/software/version_cache.hpp"
 
 #include <elf.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -133,6 +134,19 @@ TEST_CASE("where nothing can be kept nothing is, and nothing fails") {
     }
     CHECK_FALSE(fs::exists("relative"));
     CHECK_FALSE(fs::exists(place.path() / "a"));
+}
+
+TEST_CASE("a limit of file sizes keeps nothing and ends nothing") {
+    const TemporaryDirectory place;
+    const std::string cache = (place.path() / "cache").string();
+    const FileIdentity file = known(place.write("lib.so", "12345"));
+    rlimit before{};
+    REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+    const rlimit none{0, before.rlim_max};
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &none) == 0);
+    VersionCache(cache).keep(file, "2.28.9");  // a write would end the test by SIGXFSZ
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
+    CHECK_FALSE(VersionCache(cache).find(file));
 }
 
 TEST_CASE("damaged entries are passed over and the file stays small") {

@@ -1,7 +1,9 @@
 """Captures of other machines: files, standard input, trees and archives, alone and together."""
 
+import io
 import json
 import os
+import signal
 import subprocess
 import tarfile
 
@@ -91,6 +93,40 @@ class Captures(CaptureCase):
                 machine = self.machine("--from", archive, env=self.variables(TMPDIR=temporary))
                 self.assertEqual([nic["name"] for nic in machine["nics"]], names)
                 self.assertEqual(os.listdir(temporary), [])
+
+    def test_a_signal_while_an_archive_is_unpacked_leaves_nothing(self):
+        archive = os.path.join(self.work, "sys.tar")
+        with tarfile.open(archive, "w") as file:
+            for number in range(500):
+                entry = tarfile.TarInfo(f"sys/class/net/eth{number}/ifindex")
+                text = f"{number + 1}\n".encode()
+                entry.size = len(text)
+                file.addfile(entry, io.BytesIO(text))
+        temporary = os.path.join(self.work, "temporary")
+        os.mkdir(temporary)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with self.subTest(signal=number):
+                running = self.start([TOPORUN, "detect", "--from", archive],
+                                     env=self.variables(TMPDIR=temporary))
+                harness.wait_until(lambda: os.listdir(temporary) or running.process.poll() is not None,
+                                   "start of the unpacking")
+                running.process.send_signal(number)
+                self.assertEqual(running.finish().returncode, -number)
+                self.assertEqual(os.listdir(temporary), [])
+
+    def test_the_running_machine_is_no_copy(self):
+        for directory in ("/sys", "/proc", "/"):
+            with self.subTest(directory=directory):
+                done = self.run_command([TOPORUN, "detect", "--from", directory])
+                self.assertEqual((done.returncode, done.stdout), (2, b""), done)
+
+    def test_standard_input_is_read_once(self):
+        for names in (["-", "-"], ["-", "/dev/stdin"]):
+            with self.subTest(names=names):
+                done = self.run_command([TOPORUN, "detect", "--from", names[0], "--from", names[1]],
+                                        stdin=subprocess.DEVNULL)
+                self.assertEqual(done.returncode, 2)
+                self.assertIn(b"once", done.stderr)
 
     def test_a_file_that_is_not_understood_is_an_error_with_its_place(self):
         capture = self.capture("notes.txt", "\nhello there\n")

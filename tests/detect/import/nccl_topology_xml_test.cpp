@@ -269,3 +269,11 @@ TEST_CASE("deep and wide files have an end") {
         wide += "<pci busid=\"" + std::to_string(1000 + i) + ":10:00.0\" class=\"0x030200\"/>\n";
     CHECK(error_of(one_cpu(wide)).find("more <pci> elements") != std::string::npos);
 }
+
+TEST_CASE("thousands of elements that were begun cost no more than the reading of the text") {
+    std::string text = one_cpu("");
+    for (int i = 0; i < 200000; ++i) text += "<system ";
+    const detect::Machine machine = import_text(text);
+    CHECK(machine.gpus.empty());
+    CHECK(machine.cpu.packages == std::nullopt);
+}
