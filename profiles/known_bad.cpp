@@ -41,7 +41,7 @@ std::string choice(TomlTable& table, const std::string& key,
 }
 
 /// Two or three numbers: "525.85.12", "2.28".
-std::string version(TomlTable& table, const std::string& key) {
+std::string dotted_version(TomlTable& table, const std::string& key) {
     const auto text = table.string(key);
     if (!text) return "";
     const std::vector<std::string> parts = split(*text, '.');
@@ -84,11 +84,11 @@ KnownBadRow read_row(TomlTable& table) {
     row.gpu_count_min = number(table, "gpu_count_min", kMostGpus);
     row.gpu_count_max = number(table, "gpu_count_max", kMostGpus);
     row.nodes_min = number(table, "nodes_min", kMostNodes);
-    row.driver_since = version(table, "driver_since");
-    row.driver_until = version(table, "driver_until");
+    row.driver_since = dotted_version(table, "driver_since");
+    row.driver_until = dotted_version(table, "driver_until");
     check_range(table, row.driver_since, row.driver_until, "driver_until");
-    row.nccl_since = version(table, "nccl_since");
-    row.nccl_until = version(table, "nccl_until");
+    row.nccl_since = dotted_version(table, "nccl_since");
+    row.nccl_until = dotted_version(table, "nccl_until");
     check_range(table, row.nccl_since, row.nccl_until, "nccl_until");
     row.architecture = choice(table, "architecture", {"x86_64", "aarch64"});
     row.kernel = table.string("kernel").value_or("");

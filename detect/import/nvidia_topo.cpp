@@ -144,7 +144,7 @@ class TopoReader {
     void set_paths() {
         const std::size_t count = gpus();
         PciePaths pcie(count, std::vector<std::optional<PathType>>(count));
-        machine_.gpu_links.assign(count, std::vector(count, 0));
+        machine_.gpu_links.assign(count, std::vector<int>(count));
         bool complete = true;
         for (std::size_t a = 0; a < count; ++a)
             for (std::size_t b = 0; b < count; ++b) {
