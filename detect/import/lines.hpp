@@ -19,10 +19,10 @@ struct PastedLine {
 
 /// A pasted text cut into lines: terminal escapes (ECMA-48 CSI and OSC) and carriage returns are
 /// gone, so are a UTF-8 byte order mark, quotation marks of mails (`> `, `| `), line numbers of
-/// `cat -n`, the bars of tables in Markdown, and prefixes of job logs (`[1,0]<stdout>:`, `0: `, time stamps) where every line of a block
-/// has them. UTF-16 text (a Windows clipboard) is converted, blanks of web pages (U+00A0) become
-/// blanks, of several blank lines one is kept. A binary file has no lines, only `whole`. Anything
-/// else is left as it is.
+/// `cat -n`, the bars of tables in Markdown, and prefixes of job logs (`[1,0]<stdout>:`, `0: `,
+/// time stamps) where every line of a block has them. UTF-16 text (a Windows clipboard) is
+/// converted, blanks of web pages (U+00A0) become blanks, of several blank lines one is kept. A
+/// binary file has no lines, only `whole`. Anything else is left as it is.
 struct Lines {
     std::string file;        ///< for messages
     std::string_view whole;  ///< the text as it was given
