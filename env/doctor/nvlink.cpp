@@ -128,20 +128,26 @@ bool nvlink_path(PathType path) {
 }
 
 /// GPUs without a name that look like a board of modules: four or more, each with an adapter of its
-/// own below its switch.
+/// own below its switch. Rows that a cut capture lost do not count.
 bool looks_like_modules(const Patient& patient) {
     const std::vector<int> unnamed = visible_gpus(patient, [](const Gpu& gpu) {
         return gpu.name.empty() && gpu.vendor != "amd" && gpu.links.empty();
     });
-    if (unnamed.size() < 4 || unnamed.size() != patient.machine().gpus.size()) return false;
+    if (unnamed.size() != patient.machine().gpus.size()) return false;
     std::set<std::size_t> own;
-    for (const int gpu : unnamed)
-        for (std::size_t nic = 0; nic < patient.machine().nics.size(); ++nic)
-            if (nic_path(patient.machine(), gpu, static_cast<int>(nic)) == PathType::PIX) {
-                own.insert(nic);
-                break;
-            }
-    return own.size() == unnamed.size();
+    std::size_t told = 0;
+    for (const int gpu : unnamed) {
+        std::optional<std::size_t> below_switch;
+        bool any = false;
+        for (std::size_t nic = 0; nic < patient.machine().nics.size(); ++nic) {
+            const auto path = nic_path(patient.machine(), gpu, static_cast<int>(nic));
+            any = any || path;
+            if (path == PathType::PIX && !below_switch) below_switch = nic;
+        }
+        if (any) ++told;
+        if (below_switch) own.insert(*below_switch);
+    }
+    return told >= 4 && own.size() == told;
 }
 
 /// The number of NVLinks of every pair is told, be it 0. Where it is not, paths over PCIe are what
@@ -161,11 +167,13 @@ bool link_counts_known(const Machine& machine) {
 void perhaps_missing(const Patient& patient, Verdict& verdict) {
     const PairMatrix matrix(patient.machine());
     const std::size_t count = patient.machine().gpus.size();
-    if (!matrix.known() || !link_counts_known(patient.machine())) return;
+    const auto& links = patient.machine().gpu_links;
+    if (!matrix.known() || links.size() != count) return;
     for (std::size_t i = 0; i < count; ++i)
         for (std::size_t j = i + 1; j < count; ++j) {
             const PathType path = matrix.path(static_cast<int>(i), static_cast<int>(j));
-            if (path != PathType::SYS && path != PathType::DIS) return;
+            if (path == PathType::DIS) continue;  // a cut capture does not tell the pair
+            if (path != PathType::SYS || links[i].size() != count || links[i][j] != 0) return;
         }
     verdict.note({.what = "no pair of GPUs has NVLink, and every pair is SYS",
                   .evidence = fmt::format("{} GPUs, each with an adapter of its own", count),

@@ -79,6 +79,18 @@ std::vector<Fault> gpu_faults() {
                  for (int b = 0; b < a; ++b) connect(p.machine, a, b, PathType::SYS);
              p.machine.nvswitch = false;
          }},
+        {"nvlink-missing", "the same in a capture that is cut", note,
+         [](Patient& p) {
+             for (detect::Gpu& gpu : p.machine.gpus) {
+                 gpu.name.clear();
+                 gpu.links.clear();
+             }
+             for (int a = 0; a < 8; ++a)
+                 for (int b = 0; b < a; ++b) connect(p.machine, a, b, PathType::SYS);
+             connect(p.machine, 6, 7, PathType::DIS);
+             p.machine.gpu_links[6][7] = p.machine.gpu_links[7][6] = -1;
+             p.machine.nvswitch = false;
+         }},
         {"nvlink-missing", "no names, every pair SYS, an adapter each", note,
          [](Patient& p) {
              for (detect::Gpu& gpu : p.machine.gpus) {
