@@ -27,7 +27,9 @@ ADDRESSES = """1: lo: <LOOPBACK,UP,LOWER_UP> mtu 65536 qdisc noqueue state UNKNO
 LO_DOWN = "1: lo: <LOOPBACK> mtu 65536 qdisc noop state DOWN group default\n"
 
 
-class CaptureCase(Case):
+class CaptureFiles:
+    """What the classes below share."""
+
     def capture(self, name, text):
         path = os.path.join(self.work, name)
         with open(path, "w", encoding="utf-8") as file:
@@ -40,7 +42,7 @@ class CaptureCase(Case):
         return json.loads(done.stdout)
 
 
-class Captures(CaptureCase):
+class Captures(CaptureFiles, Case):
     def test_several_files_are_one_machine(self):
         machine = self.machine("--from", self.capture("topo.txt", MATRIX), "--from", self.capture("ip.txt", ADDRESSES))
         self.assertEqual(machine["gpu_paths"], [["LOC", "NVL"], ["NVL", "LOC"]])
@@ -159,7 +161,7 @@ class Captures(CaptureCase):
                 self.assertNotIn(b"\x07", done.stdout + done.stderr)
 
 
-class Doctor(CaptureCase):
+class Doctor(CaptureFiles, Case):
     def test_status_and_text_of_a_fault(self):
         done = self.run_command([TOPORUN, "doctor", "--from", self.capture("ip.txt", LO_DOWN)])
         self.assertEqual((done.returncode, done.stderr), (1, b""), done)
@@ -190,7 +192,7 @@ class Doctor(CaptureCase):
         self.assertIn(b"no network interface", done.stderr)
 
 
-class Graph(CaptureCase):
+class Graph(CaptureFiles, Case):
     def test_dot_in_a_pipe_is_read_by_graphviz(self):
         done = self.run_command([TOPORUN, "detect", "--graph", "--from", self.capture("topo.txt", MATRIX)])
         self.assertTrue(done.stdout.lstrip().startswith((b"graph", b"digraph", b"//")), done)
