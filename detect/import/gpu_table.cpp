@@ -17,9 +17,11 @@ constexpr std::size_t kMostRowLines = 8192;   ///< of a table whose rows are wra
 constexpr std::size_t kMostHeaderLines = 16;  ///< of a header wrapped by a narrow terminal
 constexpr int kLargestCpu = 8191;
 
-/// The number of "GPU12"; nothing for other words.
+/// The number of "GPU12"; nothing for other words, "GPU012" among them: no tool writes it, and it
+/// would be a second column of GPU 12.
 std::optional<int> gpu_number(std::string_view word) {
-    if (!word.starts_with("GPU") || word.size() > 8 || !all_digits(word.substr(3)))
+    if (!word.starts_with("GPU") || word.size() > 8 || !all_digits(word.substr(3)) ||
+        (word.size() > 4 && word[3] == '0'))
         return std::nullopt;
     return static_cast<int>(*to_integer(word.substr(3)));
 }

@@ -29,6 +29,18 @@ void keep_first(Machine& machine, std::optional<Fact> Gpu::*fact, const char* wh
     }
 }
 
+/// The later one of two GPUs with one index gets the next free one.
+void keep_indices_apart(Machine& machine) {
+    std::set<int> used;
+    for (Gpu& gpu : machine.gpus) {
+        if (used.insert(gpu.index).second) continue;
+        const int told = gpu.index;
+        while (!used.insert(gpu.index).second) ++gpu.index;
+        machine.notes.push_back(
+            fmt::format("two GPUs {} are told: the second is GPU {} here", told, gpu.index));
+    }
+}
+
 /// A figure out of a damaged line that no machine has is no figure.
 void keep_possible(std::optional<int>& figure, std::int64_t most) {
     if (figure && (*figure < 0 || *figure > most)) figure.reset();
@@ -54,6 +66,7 @@ void settle_machine(Machine& machine) {
         keep_possible(nic.mtu, kMostSettledIndex);
         keep_possible(nic.port, kMostSettledPort);
     }
+    keep_indices_apart(machine);
     keep_first(machine, &Gpu::pci, "bus id");
     keep_first(machine, &Gpu::uuid, "UUID");
 }

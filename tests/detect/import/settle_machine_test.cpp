@@ -63,3 +63,15 @@ TEST_CASE("text is safe to print and a bus id belongs to one GPU") {
     CHECK(machine.notes[0] == "\\x07");
     CHECK(machine.notes[1] == "GPU 1: its bus id is that of another GPU, it is not taken");
 }
+
+TEST_CASE("two GPUs never have one index") {
+    Machine machine;
+    machine.gpus.resize(3);
+    machine.gpus[1].index = 1;
+    settle_machine(machine);
+    CHECK(machine.gpus[0].index == 0);
+    CHECK(machine.gpus[1].index == 1);
+    CHECK(machine.gpus[2].index == 2);
+    CHECK(machine.notes ==
+          std::vector<std::string>{"two GPUs 0 are told: the second is GPU 2 here"});
+}
