@@ -48,11 +48,10 @@ std::vector<Setting> profile_settings(const Inputs& inputs, const std::vector<Se
 
 /// Names of --leave that no decision knows: most likely a slip, and the variable is then set all
 /// the same.
-std::vector<Finding> leave_findings(const Inputs& inputs, const std::vector<Setting>& settings,
-                                    const std::vector<profiles::Profile>& known_profiles) {
+std::vector<Finding> leave_findings(const Inputs& inputs, const std::vector<Setting>& settings) {
     std::vector<std::string> names = {kP2pDisable};
     for (const Setting& setting : settings) names.push_back(setting.name);
-    for (const profiles::Profile& profile : known_profiles)
+    for (const profiles::Profile& profile : inputs.knowledge.profiles)
         for (const profiles::Value& value : profile.values) names.push_back(value.name);
     std::vector<Finding> findings;
     for (const std::string& name : inputs.options.leave) {
@@ -67,14 +66,12 @@ std::vector<Finding> leave_findings(const Inputs& inputs, const std::vector<Sett
 
 }  // namespace
 
-Plan decide(const Job& given, const detect::Machine& machine,
-            const std::vector<profiles::Profile>& known_profiles,
-            const profiles::ProfilerVersions& profiler_versions, const UserEnvironment& user,
-            const Options& options) {
+Plan decide(const Job& given, const detect::Machine& machine, const profiles::Knowledge& knowledge,
+            const UserEnvironment& user, const Options& options) {
     Job job = given;
     if (!job.ranks_per_node) job.ranks_per_node = resolve_ranks_word(job.ranks_word, machine, user);
-    Inputs inputs{job, machine, user, options, profiler_versions, nullptr, {}, false, {}, {}};
-    inputs.profile = match_profile(machine, known_profiles);
+    Inputs inputs{job, machine, user, options, knowledge, nullptr, {}, false, {}, {}};
+    inputs.profile = match_profile(machine, knowledge.profiles);
     inputs.nccl = detect::nccl_version_code(machine.software.nccl_version);
     inputs.rccl = is_rccl(machine);
     find_visible_gpus(inputs);
@@ -118,7 +115,7 @@ Plan decide(const Job& given, const detect::Machine& machine,
 
     append(plan.settings, profile_settings(inputs, plan.settings));
     append(plan.findings, user_value_findings(inputs));
-    append(plan.findings, leave_findings(inputs, plan.settings, known_profiles));
+    append(plan.findings, leave_findings(inputs, plan.settings));
     return plan;
 }
 

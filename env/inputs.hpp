@@ -18,13 +18,19 @@ struct Inputs {
     const detect::Machine& machine;
     const UserEnvironment& user;
     const Options& options;
-    const profiles::ProfilerVersions& profiler_versions;
+    const profiles::Knowledge& knowledge;
     const profiles::Profile* profile = nullptr;  ///< the matching one, or none
     std::optional<int> nccl;                     ///< version code 22809, empty when unknown
     bool rccl = false;                           ///< AMD's library: NVIDIA's tables do not apply
     /// GPUs that the job may use, positions in Machine::gpus in the order of CUDA_VISIBLE_DEVICES.
     std::vector<int> visible;
     std::string visible_note;  ///< why not all, "" when all
+};
+
+/// What one of the decisions adds to the plan.
+struct Decision {
+    std::vector<Setting> settings;
+    std::vector<Finding> findings;
 };
 
 /// The first profile that the machine has every feature of; nullptr when there is none.

@@ -168,7 +168,7 @@ std::string share_out(const Inputs& inputs, PlacementDecision& decision) {
 }
 
 std::string binding_obstacle(const Inputs& inputs) {
-    if (!inputs.options.bind) return "switched off (--no-bind)";
+    if (inputs.options.bind == Bind::none) return "switched off (--no-bind)";
     if (inputs.job.user_binds) return "the command line binds the ranks already";
     if (!inputs.job.same_host && !inputs.job.why_not_here.empty()) return inputs.job.why_not_here;
     if (!inputs.job.ranks_per_node) return ranks_unknown_text(inputs.job);

@@ -9,7 +9,7 @@
 #include "detect/machine.hpp"
 #include "detect/software/nccl_conf.hpp"
 #include "env/job.hpp"
-#include "profiles/profile.hpp"
+#include "profiles/knowledge.hpp"
 
 /// Decisions: Job + Machine + Profiles + the user's environment -> Plan. Pure: no file, no clock,
 /// no device; equal inputs give equal plans, so that any machine can be replayed from a capture.
@@ -107,9 +107,17 @@ struct UserEnvironment {
 
 enum class Measure { automatic, off, always };
 
+/// The CPUs of a rank. automatic: as `numa` or `core`, whichever fits the machine and the job.
+enum class Bind {
+    automatic,
+    numa,  ///< every allowed PU of its GPU's NUMA node, shared with the other ranks there
+    core,  ///< its share of those, without overlap
+    none,
+};
+
 struct Options {
     Measure measure = Measure::automatic;
-    bool bind = true;
+    Bind bind = Bind::automatic;
     bool log = true;
     bool take_log = false;   ///< override the user's own NCCL_DEBUG settings
     bool for_shell = false;  ///< settings for a shell's jobs: there is no run and no run directory
@@ -119,9 +127,7 @@ struct Options {
 };
 
 /// The whole decision. Never throws for a machine: what cannot be decided is left to NCCL and said.
-Plan decide(const Job& job, const detect::Machine& machine,
-            const std::vector<profiles::Profile>& known_profiles,
-            const profiles::ProfilerVersions& profiler_versions, const UserEnvironment& user,
-            const Options& options);
+Plan decide(const Job& job, const detect::Machine& machine, const profiles::Knowledge& knowledge,
+            const UserEnvironment& user, const Options& options);
 
 }  // namespace toporun::env

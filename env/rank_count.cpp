@@ -33,8 +33,8 @@ std::optional<int> resolve_ranks_word(const std::string& word, const detect::Mac
     if (word != "gpu" && word != "auto") return std::nullopt;
     const Job job;
     const Options options;
-    const profiles::ProfilerVersions versions;
-    Inputs inputs{job, machine, user, options, versions, nullptr, {}, is_rccl(machine), {}, {}};
+    const profiles::Knowledge knowledge;
+    Inputs inputs{job, machine, user, options, knowledge, nullptr, {}, is_rccl(machine), {}, {}};
     find_visible_gpus(inputs);
     if (has_instances(inputs)) return std::nullopt;
     if (!inputs.visible.empty()) return static_cast<int>(inputs.visible.size());

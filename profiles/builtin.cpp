@@ -1,5 +1,5 @@
 #include "profiles/embedded.hpp"
-#include "profiles/profile.hpp"
+#include "profiles/knowledge.hpp"
 
 namespace toporun::profiles {
 namespace {
@@ -20,6 +20,10 @@ ProfilerVersions builtin_profiler_versions() {
     for (const EmbeddedFile& file : embedded_files())
         if (file.name == kProfilerVersions) return read_profiler_versions(file.text, file.name);
     return {};
+}
+
+Knowledge builtin_knowledge() {
+    return {builtin_profiles(), builtin_profiler_versions(), builtin_known_bad(), {}};
 }
 
 }  // namespace toporun::profiles

@@ -17,7 +17,6 @@ namespace toporun::env::doctor {
 struct Patient {
     const Inputs& inputs;
     const Plan& plan;
-    const profiles::KnownBad& known_bad;
 
     const detect::Machine& machine() const { return inputs.machine; }
     const detect::Software& software() const { return inputs.machine.software; }

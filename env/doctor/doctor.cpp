@@ -109,16 +109,15 @@ std::span<const CheckInfo> check_list() {
 }
 
 Diagnosis diagnose(const Job& job, const detect::Machine& machine, const UserEnvironment& user,
-                   const Plan& plan, const profiles::KnownBad& known_bad) {
+                   const Plan& plan, const profiles::Knowledge& knowledge) {
     Job settled = job;
     settled.ranks_per_node = plan.ranks_per_node;
     const Options options;
-    const profiles::ProfilerVersions no_rules;
-    Inputs inputs{settled, machine, user, options, no_rules, nullptr, {}, false, {}, {}};
+    Inputs inputs{settled, machine, user, options, knowledge, nullptr, {}, false, {}, {}};
     inputs.nccl = detect::nccl_version_code(machine.software.nccl_version);
     inputs.rccl = is_rccl(machine);
     find_visible_gpus(inputs);
-    const Patient patient{inputs, plan, known_bad};
+    const Patient patient{inputs, plan};
 
     Diagnosis diagnosis;
     for (const Finding& finding : plan.findings) take(finding, diagnosis.findings);

@@ -7,7 +7,7 @@
 
 #include "detect/machine.hpp"
 #include "env/plan.hpp"
-#include "profiles/known_bad.hpp"
+#include "profiles/knowledge.hpp"
 
 /// `toporun doctor`: a closed list of checks, each a pure function of what is known of the job, the
 /// machine, the user's environment and the plan. A check says nothing where it does not apply and
@@ -40,7 +40,7 @@ struct Diagnosis {
 /// Examines `machine` for `job`. `plan` is decide()'s for the same inputs; its findings are taken
 /// over. Never throws for a machine.
 Diagnosis diagnose(const Job& job, const detect::Machine& machine, const UserEnvironment& user,
-                   const Plan& plan, const profiles::KnownBad& known_bad);
+                   const Plan& plan, const profiles::Knowledge& knowledge);
 
 /// Of severity broken: what a run is warned of before it starts.
 std::vector<Finding> broken_findings(const Diagnosis& diagnosis);

@@ -35,7 +35,7 @@ std::string symptom_text(const std::string& symptom) {
 /// Corruption first, then hangs: the order of the table's symptoms.
 void known_bad(const Patient& patient, Verdict& verdict) {
     const std::string driver = patient.software().driver.value_or("unknown");
-    for (const profiles::KnownBadRow& row : patient.known_bad.rows) {
+    for (const profiles::KnownBadRow& row : patient.inputs.knowledge.known_bad.rows) {
         const auto gpus = match_known_bad(row, patient);
         if (!gpus) continue;
         const Gpu* first = gpus->empty() ? nullptr : &gpu_at(patient, gpus->front());

@@ -200,7 +200,7 @@ void read_decisions(const po::variables_map& map,
     if (map.contains("leave"))
         for (const std::string& name : map["leave"].as<Words>())
             arguments.options.leave.push_back(name);
-    arguments.options.bind = !map.contains("no-bind");
+    if (map.contains("no-bind")) arguments.options.bind = env::Bind::none;
     arguments.options.log = !map.contains("no-log");
     arguments.options.take_log = map.contains("take-log");
     arguments.options.measure = measure_mode(map);

@@ -20,8 +20,7 @@
 #include "detect/machine_toml.hpp"
 #include "detect/software/nccl_conf.hpp"
 #include "env/interface_model.hpp"
-#include "profiles/known_bad.hpp"
-#include "profiles/profile.hpp"
+#include "profiles/knowledge.hpp"
 
 namespace toporun::launcher {
 namespace {
@@ -162,11 +161,10 @@ env::UserEnvironment read_user_environment(const Environment& environment) {
 
 Judged judge(const env::Job& job, const detect::Machine& machine, const env::UserEnvironment& user,
              const env::Options& options) {
+    const profiles::Knowledge knowledge = profiles::builtin_knowledge();
     Judged judged;
-    judged.plan = env::decide(job, machine, profiles::builtin_profiles(),
-                              profiles::builtin_profiler_versions(), user, options);
-    judged.diagnosis =
-        env::diagnose(job, machine, user, judged.plan, profiles::builtin_known_bad());
+    judged.plan = env::decide(job, machine, knowledge, user, options);
+    judged.diagnosis = env::diagnose(job, machine, user, judged.plan, knowledge);
     return judged;
 }
 

@@ -204,7 +204,7 @@ TEST_CASE("what else a profile says is in the plan and the user still wins") {
                       {"NCCL_P2P_DISABLE", "1", "r", "s", "", "", ""},
                       {"NCCL_BUFFSIZE", std::nullopt, "r", "s", "", "", ""}};
     const auto decide = [&](const env::UserEnvironment& environment, const Machine& machine) {
-        return env::decide(job(8), machine, {profile}, {}, environment, options());
+        return env::decide(job(8), machine, {{profile}, {}, {}, {}}, environment, options());
     };
     const auto made = decide({}, hgx_h100());
     CHECK(exported(made, "NCCL_NVLS_ENABLE") == "0");

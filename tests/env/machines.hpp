@@ -146,9 +146,8 @@ inline env::UserEnvironment user(std::map<std::string, std::string> variables = 
 inline env::Plan plan(const Machine& machine, const env::Job& job,
                       const env::UserEnvironment& environment = {},
                       const env::Options& how = options()) {
-    static const auto known = profiles::builtin_profiles();
-    static const auto versions = profiles::builtin_profiler_versions();
-    return env::decide(job, machine, known, versions, environment, how);
+    static const auto knowledge = profiles::builtin_knowledge();
+    return env::decide(job, machine, knowledge, environment, how);
 }
 
 /// The setting of that name; fails the test when there is not exactly one.

@@ -18,8 +18,8 @@ env::LevelDefault level_for(Machine machine, const std::string& version, int gpu
     const env::Job no_job;
     const env::UserEnvironment nobody;
     const env::Options none;
-    const toporun::profiles::ProfilerVersions no_rules;
-    env::Inputs inputs{no_job, machine, nobody, none, no_rules, nullptr, {}, false, {}, {}};
+    const toporun::profiles::Knowledge nothing_known;
+    env::Inputs inputs{no_job, machine, nobody, none, nothing_known, nullptr, {}, false, {}, {}};
     inputs.nccl = toporun::detect::nccl_version_code(machine.software.nccl_version);
     return env::default_p2p_level(inputs, gpus);
 }

@@ -315,7 +315,7 @@ TEST_CASE("a profile's level that would take NVLink is not followed") {
     profile.match.gpu_count = 4;
     profile.values = {{"NCCL_P2P_LEVEL", "LOC", "r", "s", "", "", ""}};
     const auto decide = [&](const Machine& machine) {
-        return env::decide(job(4), machine, {profile}, {}, {}, options());
+        return env::decide(job(4), machine, {{profile}, {}, {}, {}}, {}, options());
     };
     CHECK_FALSE(exported(decide(bridged_pairs()), "NCCL_P2P_LEVEL"));
     CHECK(exported(decide(switched()), "NCCL_P2P_LEVEL") == "LOC");

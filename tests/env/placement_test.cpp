@@ -127,7 +127,7 @@ TEST_CASE("no binding has a reason") {
     one.ranks_word = "xpu";
     CHECK(reason(hgx_h100(), one).find("not known from 'xpu'") != std::string::npos);
     env::Options how = options();
-    how.bind = false;
+    how.bind = env::Bind::none;
     CHECK(reason(hgx_h100(), job(8), how).find("--no-bind") != std::string::npos);
     CHECK(reason(Machine{}, job(2)).find("not known") != std::string::npos);
     CHECK(reason(host(1, 4), job(1000000000)).find("make no sense") != std::string::npos);

@@ -22,11 +22,11 @@ inline env::Job doctor_job(std::optional<int> nodes = {}, std::optional<int> ran
 
 inline env::Diagnosis examine(const Machine& machine, const env::UserEnvironment& environment = {},
                               const env::Job& job = doctor_job()) {
-    static const auto known_bad = profiles::builtin_known_bad();
+    static const auto knowledge = profiles::builtin_knowledge();
     env::Options how;
     how.for_shell = true;
     return env::diagnose(job, machine, environment, plan(machine, job, environment, how),
-                         known_bad);
+                         knowledge);
 }
 
 inline std::vector<std::string> ids(const env::Diagnosis& diagnosis) {

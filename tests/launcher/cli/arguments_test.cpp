@@ -75,7 +75,7 @@ TEST_CASE("options reach their members") {
                                          "x"},
                                         {{"TOPORUN_LEAVE", "C, D,"}, {"TOPORUN_DIR", "e"}});
     CHECK(a.options.leave == Words{"C", "D", "A", "B"});
-    CHECK_FALSE(a.options.bind);
+    CHECK(a.options.bind == env::Bind::none);
     CHECK_FALSE(a.options.log);
     CHECK(a.options.measure == env::Measure::off);
     CHECK(a.comm_limit == doctest::Approx(0.125));
