@@ -56,8 +56,12 @@ std::string read_text_file(const std::string& path) {
     struct stat info {};
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "re"),
                                                                std::fclose);
-    if (!file || ::fstat(::fileno(file.get()), &info) != 0)
-        throw Error(fmt::format("cannot read '{}': {}", printable(path), std::strerror(errno)));
+    if (!file || ::fstat(::fileno(file.get()), &info) != 0) {
+        const int error = errno;
+        const bool relative = error == ENOENT && !path.starts_with('/');
+        throw Error(fmt::format("cannot read '{}': {}", printable(path), std::strerror(error)), {},
+                    relative ? "the name counts from the working directory" : "");
+    }
     if (S_ISDIR(info.st_mode))
         throw Error(fmt::format("cannot read '{}': it is a directory", printable(path)));
     std::string text;

@@ -328,36 +328,4 @@ TEST_CASE("an extended capability list that loops ends") {
     CHECK(detect_tree(tree).software.acs_redirect == false);
 }
 
-TEST_CASE("the IOMMU's mode comes from groups, command line and class") {
-    struct Row {
-        std::string name;
-        const char* command_line;
-        const char* group_type;  // of the GPU's group
-        bool class_entry;
-        std::optional<bool> expected;
-    };
-    const Row rows[] = {
-        {"translating group", "quiet", "DMA-FQ", true, true},
-        {"identity group", "quiet", "identity", true, false},
-        {"pass-through", "quiet iommu=pt", nullptr, true, false},
-        {"switched off", "intel_iommu=off", nullptr, false, false},
-        {"no IOMMU", "quiet", nullptr, false, false},
-        {"there, mode unknown", "quiet", nullptr, true, std::nullopt},
-    };
-    for (const Row& row : rows) {
-        CAPTURE(row.name);
-        const Tree tree;
-        tree.gpu("pci0000:00/0000:00:01.0", 0);
-        tree.write("/proc/cmdline", std::string(row.command_line) + "\n");
-        tree.directory("/sys/class/iommu");
-        if (row.class_entry) tree.directory("/sys/class/iommu/dmar0");
-        if (row.group_type != nullptr) {
-            tree.write("/sys/kernel/iommu_groups/7/type", std::string(row.group_type) + "\n");
-            tree.link("/sys/devices/pci0000:00/0000:00:01.0/iommu_group",
-                      "../../../kernel/iommu_groups/7");
-        }
-        CHECK(detect_tree(tree).software.iommu_translating == row.expected);
-    }
-}
-
 }  // namespace toporun::tests

@@ -62,4 +62,25 @@ inline std::string nic_names(const detect::Machine& machine) {
     return join(names, " ");
 }
 
+/// Reads each row's file below `data` of the shared captures with `check(row, machine)`; a file
+/// without a row fails.
+template <class Row, class Check>
+void check_shared_folder(const std::string& data, const std::vector<Row>& rows, Check check) {
+    const std::filesystem::path folder = std::filesystem::path(TOPORUN_SHARED) / data;
+    if (!std::filesystem::is_directory(folder)) {
+        MESSAGE("skipped: ", folder.string(), " is not here");
+        return;
+    }
+    for (const Row& row : rows) {
+        CAPTURE(row.file);
+        check(row, import_text(read_file(folder / row.file), row.file));
+    }
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+        const std::string name = entry.path().filename().string();
+        CAPTURE(name);
+        CHECK(std::any_of(rows.begin(), rows.end(),
+                          [&](const Row& row) { return row.file == name; }));
+    }
+}
+
 }  // namespace toporun::tests

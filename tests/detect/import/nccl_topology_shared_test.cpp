@@ -96,20 +96,5 @@ void check(const Row& row, const detect::Machine& machine) {
 }  // namespace
 
 TEST_CASE("every collected topology file is read to its right answer") {
-    const std::filesystem::path folder =
-        std::filesystem::path(TOPORUN_SHARED) / "data/nccl-topo-xml";
-    if (!std::filesystem::is_directory(folder)) {
-        MESSAGE("skipped: ", folder.string(), " is not here");
-        return;
-    }
-    for (const Row& row : kRows) {
-        CAPTURE(row.file);
-        check(row, import_text(read_file(folder / row.file), row.file));
-    }
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-        const std::string name = entry.path().filename().string();
-        CAPTURE(name);
-        CHECK(std::any_of(kRows.begin(), kRows.end(),
-                          [&](const Row& row) { return row.file == name; }));
-    }
+    check_shared_folder("data/nccl-topo-xml", kRows, check);
 }

@@ -36,6 +36,19 @@ Machine v100_module() {
     return machine;
 }
 
+/// As in a table that names no GPU.
+void forget_names_and_links(Machine& machine) {
+    for (detect::Gpu& gpu : machine.gpus) {
+        gpu.name.clear();
+        gpu.links.clear();
+    }
+}
+
+void connect_all(Machine& machine, PathType path) {
+    for (int a = 0; a < static_cast<int>(machine.gpus.size()); ++a)
+        for (int b = 0; b < a; ++b) connect(machine, a, b, path);
+}
+
 }  // namespace
 
 std::vector<Fault> gpu_faults() {
@@ -75,30 +88,21 @@ std::vector<Fault> gpu_faults() {
          }},
         {"nvlink-missing", "every pair SYS", broken,
          [](Patient& p) {
-             for (int a = 0; a < 8; ++a)
-                 for (int b = 0; b < a; ++b) connect(p.machine, a, b, PathType::SYS);
+             connect_all(p.machine, PathType::SYS);
              p.machine.nvswitch = false;
          }},
         {"nvlink-missing", "the same in a capture that is cut", note,
          [](Patient& p) {
-             for (detect::Gpu& gpu : p.machine.gpus) {
-                 gpu.name.clear();
-                 gpu.links.clear();
-             }
-             for (int a = 0; a < 8; ++a)
-                 for (int b = 0; b < a; ++b) connect(p.machine, a, b, PathType::SYS);
+             forget_names_and_links(p.machine);
+             connect_all(p.machine, PathType::SYS);
              connect(p.machine, 6, 7, PathType::DIS);
              p.machine.gpu_links[6][7] = p.machine.gpu_links[7][6] = -1;
              p.machine.nvswitch = false;
          }},
         {"nvlink-missing", "no names, every pair SYS, an adapter each", note,
          [](Patient& p) {
-             for (detect::Gpu& gpu : p.machine.gpus) {
-                 gpu.name.clear();
-                 gpu.links.clear();
-             }
-             for (int a = 0; a < 8; ++a)
-                 for (int b = 0; b < a; ++b) connect(p.machine, a, b, PathType::SYS);
+             forget_names_and_links(p.machine);
+             connect_all(p.machine, PathType::SYS);
              p.machine.nvswitch = false;
          }},
         {"nvlink-missing-pair", "one pair by PCIe", slow,
@@ -111,10 +115,7 @@ std::vector<Fault> gpu_faults() {
          }},
         {"nvlink-uneven", "NV17 of NV18 behind switches, no names", slow,
          [](Patient& p) {
-             for (detect::Gpu& gpu : p.machine.gpus) {
-                 gpu.links.clear();
-                 gpu.name.clear();
-             }
+             forget_names_and_links(p.machine);
              for (int other = 0; other < 8; ++other)
                  if (other != 5) connect(p.machine, 5, other, PathType::NVL, 17);
          }},
