@@ -100,22 +100,23 @@ TEST_CASE("a fabric manager is believed by its live process alone") {
         bool contained, scan;
         std::optional<bool> expected;
     };
+    const std::pair<const char*, const char*> init{"1", "systemd\n"}, bash{"7", "bash\n"},
+        alive{"812", "nv-fabricmanage\n"};
     const Row rows[] = {
-        {"alive", "812\n", {{"812", "nv-fabricmanage\n"}}, false, false, true},
-        {"alive, seen from a container",
-         "812\n",
-         {{"812", "nv-fabricmanage\n"}},
-         true,
-         false,
-         true},
-        {"stale", "812\n", {}, false, false, false},
-        {"number taken by another", "812\n", {{"812", "bash\n"}}, false, false, false},
-        {"stale, in a container", "812\n", {}, true, true, std::nullopt},
-        {"no file, a launch", nullptr, {{"7", "nv-fabricmanage\n"}}, false, false, std::nullopt},
-        {"no file, scan", nullptr, {{"7", "nv-fabricmanage\n"}}, false, true, true},
-        {"no file, scan finds none", nullptr, {{"7", "bash\n"}}, false, true, false},
-        {"no file, scan in a container", nullptr, {{"7", "bash\n"}}, true, true, std::nullopt},
-        {"garbage", "-1\x1b\n", {{"x", "nv-fabricmanage\n"}}, false, false, std::nullopt},
+        {"alive", "812\n", {init, alive}, false, false, true},
+        {"alive, seen from a container", "812\n", {alive}, true, false, true},
+        {"stale", "812\n", {init}, false, false, false},
+        {"stale, other users' processes hidden", "812\n", {bash}, false, false, std::nullopt},
+        {"number taken by another", "812\n", {init, {"812", "bash\n"}}, false, false, false},
+        {"stale, in a container", "812\n", {init}, true, true, std::nullopt},
+        {"no file, a launch", nullptr, {init, alive}, false, false, std::nullopt},
+        {"no file, scan", nullptr, {alive}, false, true, true},
+        {"no file, scan finds none", nullptr, {init, bash}, false, true, false},
+        {"no file, scan of the user's own", nullptr, {bash}, false, true, std::nullopt},
+        {"names hidden, directories shown", nullptr, {{"1", ""}, bash}, false, true, std::nullopt},
+        {"no file, scan in a container", nullptr, {init, bash}, true, true, std::nullopt},
+        {"garbage", "-1\x1b\n", {init, {"x", "nv-fabricmanage\n"}}, false, false, std::nullopt},
+        {"no number of a process", "-1\n", {init}, false, false, std::nullopt},
     };
     for (const Row& row : rows) {
         CAPTURE(row.name);
@@ -131,6 +132,7 @@ TEST_CASE("a fabric manager is believed by its live process alone") {
 
 TEST_CASE("a fabric manager is looked for only where there are NVSwitches") {
     const Tree tree;
+    tree.write("/proc/1/comm", "systemd\n");
     tree.write("/var/run/nvidia-fabricmanager/nv-fabricmanager.pid", "812\n");
     CHECK_FALSE(detect_tree(tree).software.fabric_manager);
     tree.write("/dev/nvidia-nvswitchctl", "");
