@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/text.hpp"
+#include "env/match_known_bad.hpp"
 
 namespace toporun::env {
 namespace {
@@ -125,6 +126,12 @@ std::optional<PathType> level_of_value(const std::string& value, std::optional<i
     return kOldScale[static_cast<std::size_t>(number)];
 }
 
+bool assumed_refused(const Inputs& inputs, const PairMatrix& matrix, int a, int b) {
+    return matrix.peer_access(a, b) == detect::PeerAccess::unknown &&
+           !is_nvlink(matrix.path(a, b)) &&
+           (stock_refusal(inputs, a) != nullptr || stock_refusal(inputs, b) != nullptr);
+}
+
 std::string pair_transport(const Inputs& inputs, const PairMatrix& matrix, int a, int b,
                            const TransportSwitches& switches) {
     const std::string otherwise = switches.shm_disabled ? "NET" : "SHM";
@@ -137,6 +144,7 @@ std::string pair_transport(const Inputs& inputs, const PairMatrix& matrix, int a
                    ? "NONE"
                    : otherwise;
     }
+    if (assumed_refused(inputs, matrix, a, b)) return otherwise;
     return path == PathType::NVB ? "P2P-indirect" : "P2P";
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/text.hpp"
+#include "env/match_known_bad.hpp"
 #include "env/nccl_defaults.hpp"
 #include "env/p2p_user.hpp"
 
@@ -27,6 +28,9 @@ struct Links {
     int direct = 0;             ///< NVLink of their own
     int through_gpu = 0;        ///< NVB
     std::vector<GpuPair> pcie;  ///< not NVLink, and P2P by default
+    int refused = 0;            ///< by the driver, assumed answers included
+    int assumed = 0;            ///< of those, the assumed ones
+    std::string stock;          ///< why they are assumed
     std::map<PathType, int> paths;
 
     std::string text() const {
@@ -34,15 +38,33 @@ struct Links {
         for (const auto& [path, count] : paths)
             parts.push_back(fmt::format(
                 "{} {}", count, path == PathType::DIS ? "unknown" : detect::path_name(path)));
-        return fmt::format("{} GPU pair{}: {}", pairs, pairs == 1 ? "" : "s", join(parts, ", "));
+        std::string text =
+            fmt::format("{} GPU pair{}: {}", pairs, pairs == 1 ? "" : "s", join(parts, ", "));
+        if (assumed > 0)
+            text += fmt::format(
+                "; the driver's answer is not known for {}: assumed to refuse P2P, as stock "
+                "drivers "
+                "do on {}",
+                assumed == pairs ? "them" : fmt::format("{} of them", assumed), stock);
+        return text;
     }
 };
+
+std::string stock_text(const Inputs& inputs, int a, int b) {
+    const profiles::StockRefusal* refusal = stock_refusal(inputs, a);
+    if (refusal == nullptr) refusal = stock_refusal(inputs, b);
+    return fmt::format("{} ({})", refusal->what, refusal->source);
+}
 
 Links links_of(const Inputs& inputs, const PairMatrix& matrix, const TransportSwitches& defaults) {
     Links links;
     each_pair(inputs.visible, [&](int a, int b) {
         ++links.pairs;
         ++links.paths[matrix.path(a, b)];
+        const bool assumed = assumed_refused(inputs, matrix, a, b);
+        links.assumed += assumed;
+        links.refused += assumed || matrix.peer_access(a, b) == detect::PeerAccess::refused;
+        if (assumed && links.stock.empty()) links.stock = stock_text(inputs, a, b);
         if (matrix.direct_nvlink(a, b))
             ++links.direct;
         else if (matrix.path(a, b) == PathType::NVB &&
@@ -155,6 +177,9 @@ std::string left_reason(const Inputs& inputs, const Links& links) {
     if (inputs.rccl) return "AMD GPUs: RCCL chooses by its own rules";
     if (inputs.nccl && *inputs.nccl < 20600)
         return "this version reads a level name as the number 0, which switches P2P off";
+    if (links.refused == links.pairs)
+        return fmt::format("the driver {}refuses P2P for every pair, and no level changes that",
+                           links.assumed > 0 ? "most likely " : "");
     return "not every pair has NVLink, and no fault is proved for a pair: whether another level is "
            "faster here is a question for a measurement";
 }

@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "env/match_known_bad.hpp"
 #include "env/p2p.hpp"
 
 namespace toporun::env {
@@ -55,12 +58,39 @@ std::optional<P2pFault> acs_fault(const Inputs& inputs, const PairMatrix& matrix
     return fault;
 }
 
+/// A combination of cards and driver on which P2P over PCIe is known not to work, whatever the
+/// driver says of it.
+std::optional<P2pFault> known_bad_fault(const Inputs& inputs, const profiles::KnownBadRow& row,
+                                        const std::vector<GpuPair>& pcie) {
+    const auto gpus = match_known_bad(row, inputs);
+    if (!gpus) return std::nullopt;
+    const auto listed = [&](int gpu) {
+        return std::find(gpus->begin(), gpus->end(), gpu) != gpus->end();
+    };
+    P2pFault fault{"p2p-known-bad", row.what, "", row.fix, {}};
+    for (const auto& [a, b] : pcie)
+        if (listed(a) && listed(b)) fault.pairs.emplace_back(a, b);
+    if (fault.pairs.empty()) return std::nullopt;
+    const auto& software = inputs.machine.software;
+    fault.evidence = fmt::format(
+        "{} x {}, driver {}, NCCL would use P2P between {}; row {} of known-bad.toml (confidence "
+        "{}): {}",
+        gpus->size(), inputs.machine.gpus[static_cast<std::size_t>(gpus->front())].name,
+        software.driver.value_or("unknown"), pairs_text(fault.pairs), row.row, row.confidence,
+        row.source);
+    return fault;
+}
+
 }  // namespace
 
 std::vector<P2pFault> p2p_faults(const Inputs& inputs, const PairMatrix& matrix,
                                  const std::vector<GpuPair>& pcie) {
     std::vector<P2pFault> faults;
     if (pcie.empty()) return faults;
+    for (const profiles::KnownBadRow& row : inputs.knowledge.known_bad.rows)
+        if (row.decides)
+            if (auto fault = known_bad_fault(inputs, row, pcie))
+                faults.push_back(std::move(*fault));
     if (auto fault = acs_fault(inputs, matrix, pcie)) faults.push_back(std::move(*fault));
     if (inputs.machine.software.iommu_translating.value_or(false))
         faults.push_back({"iommu-translating", "the IOMMU translates GPU traffic",

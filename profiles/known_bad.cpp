@@ -75,6 +75,15 @@ void check_range(const TomlTable& table, const std::string& since, const std::st
         table.fail(key, fmt::format("{} is below {}", until, since));
 }
 
+/// Whoever takes P2P away by a row must be sure of the cards, the drivers and the damage.
+void check_decides(const TomlTable& table, const KnownBadRow& row) {
+    const bool sure = row.confidence == "high" && !row.gpus.empty() && !row.driver_until.empty() &&
+                      (row.symptom == "hang" || row.symptom == "corruption");
+    if (!sure)
+        table.fail("decides", "this row cannot decide",
+                   "it needs 'gpus', 'driver_until', confidence high, and a hang or corruption");
+}
+
 KnownBadRow read_row(TomlTable& table) {
     KnownBadRow row;
     row.row = number(table, "row", kMostRows);
@@ -107,7 +116,21 @@ KnownBadRow read_row(TomlTable& table) {
     row.source = filled(table, "source");
     row.confidence = filled(table, "confidence");
     check_word(table, "confidence", row.confidence, {"high", "medium"});
+    row.decides = table.boolean("decides").value_or(false);
+    if (row.decides) check_decides(table, row);
     return row;
+}
+
+StockRefusal read_refusal(TomlTable& table) {
+    StockRefusal refusal;
+    refusal.gpus = names(table, "gpus");
+    if (refusal.gpus.empty()) table.fail("gpus", "'gpus' must name a GPU");
+    refusal.not_gpus = names(table, "not_gpus");
+    refusal.driver_since = dotted_version(table, "driver_since");
+    refusal.guest = choice(table, "platform", {"vm"}) == "vm";
+    refusal.what = filled(table, "what");
+    refusal.source = filled(table, "source");
+    return refusal;
 }
 
 }  // namespace
@@ -122,6 +145,8 @@ KnownBad read_known_bad(std::string_view text, std::string_view file) {
         if (!numbers.insert(known.rows.back().row).second)
             row.fail("row", fmt::format("two rows have the number {}", known.rows.back().row));
     }
+    std::vector<TomlTable> refusals = table.tables("stock_refuses");
+    for (TomlTable& refusal : refusals) known.stock_refusals.push_back(read_refusal(refusal));
     table.finish();
     return known;
 }

@@ -38,10 +38,25 @@ struct KnownBadRow {
     std::string fix;
     std::string source;
     std::string confidence;  ///< "high", "medium"
+    /// The row alone takes P2P over PCIe from these GPUs. Only where the fault was reported for
+    /// this very model and driver range with high confidence, and hangs or corrupts.
+    bool decides = false;
+};
+
+/// GPUs whose stock driver refuses peer access over PCIe, for captures that do not hold the
+/// driver's own answer (`nvidia-smi topo -p2p`). Pairs on NVLink are never concerned.
+struct StockRefusal {
+    std::vector<std::string> gpus;      ///< part of a GPU's name, any of them
+    std::vector<std::string> not_gpus;  ///< names that contain one of them do not count
+    std::string driver_since;           ///< inclusive; "" = any. An unknown driver is in the range
+    bool guest = false;                 ///< in virtual machines only
+    std::string what;                   ///< "GeForce RTX 40"
+    std::string source;
 };
 
 struct KnownBad {
     std::vector<KnownBadRow> rows;
+    std::vector<StockRefusal> stock_refusals;
 };
 
 /// Reads known-bad.toml. Throws Error with file:line:column, unknown keys refused with a

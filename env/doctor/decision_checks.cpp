@@ -59,6 +59,10 @@ constexpr Check kNetworkChecks[] = {
 };
 
 constexpr Check kGpuChecks[] = {
+    {{"p2p-known-bad", kFamily, Severity::slow,
+      "GPUs that would use P2P over PCIe against the rows of known-bad.toml that decide: their "
+      "driver claims P2P that does not work"},
+     nullptr},
     {{"acs-redirect", kFamily, Severity::slow,
       "PCIe access control between GPUs that would use P2P: redirected traffic runs through the "
       "CPU, and under an IOMMU it may hang or be lost"},

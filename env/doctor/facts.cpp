@@ -81,13 +81,6 @@ std::string pairs_text(const Machine& machine, const std::vector<std::pair<int, 
     return join(words, " ") + (pairs.size() > kNamed ? " ..." : "");
 }
 
-bool rdma_usable(const Nic& nic) {
-    if (!nic.rdma_device) return false;
-    if (!nic.port_state.empty()) return nic.port_state == "active";
-    // An IPoIB interface that is switched off leaves its port usable.
-    return nic.state != "down" || nic.kind == detect::NicKind::ipoib;
-}
-
 std::string port_name(const Nic& nic) {
     if (!nic.rdma_device) return nic.name;
     return nic.port ? fmt::format("{}:{}", *nic.rdma_device, *nic.port) : *nic.rdma_device;

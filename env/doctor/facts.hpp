@@ -52,8 +52,6 @@ std::string pairs_text(const detect::Machine& machine,
 /// "a, b and c".
 std::string and_list(const std::vector<std::string>& words);
 
-/// An RDMA port that NCCL could use: not known to be down.
-bool rdma_usable(const detect::Nic& nic);
 /// "mlx5_0:1", or the interface's name.
 std::string port_name(const detect::Nic& nic);
 /// Positions of the RDMA ports that are no EFA.

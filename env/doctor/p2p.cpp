@@ -1,11 +1,12 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 
 #include "base/text.hpp"
 #include "env/doctor/facts.hpp"
-#include "env/doctor/match_known_bad.hpp"
+#include "env/match_known_bad.hpp"
 #include "env/matrix.hpp"
 
 /// Peer access between GPUs beyond what decide() finds.
@@ -32,12 +33,19 @@ std::string symptom_text(const std::string& symptom) {
     return "slower than it could be";
 }
 
+/// decide() found a row that decides, and said so itself.
+bool acted_upon(const Patient& patient) {
+    const auto& findings = patient.plan.findings;
+    return std::any_of(findings.begin(), findings.end(),
+                       [](const Finding& finding) { return finding.id == "p2p-known-bad"; });
+}
+
 /// Corruption first, then hangs: the order of the table's symptoms.
 void known_bad(const Patient& patient, Verdict& verdict) {
     const std::string driver = patient.software().driver.value_or("unknown");
     for (const profiles::KnownBadRow& row : patient.inputs.knowledge.known_bad.rows) {
-        const auto gpus = match_known_bad(row, patient);
-        if (!gpus) continue;
+        const auto gpus = match_known_bad(row, patient.inputs);
+        if (!gpus || (row.decides && acted_upon(patient))) continue;
         const Gpu* first = gpus->empty() ? nullptr : &gpu_at(patient, gpus->front());
         verdict.find(
             severity_of(row),

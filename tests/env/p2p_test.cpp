@@ -238,6 +238,117 @@ TEST_CASE("a fault that no level of an old version avoids is said and left") {
     CHECK(exported(plan(machine, job(4)), "NCCL_P2P_LEVEL") == "NVB");
 }
 
+Machine geforce(const std::string& name, PathType path, PeerAccess access) {
+    Machine machine = host(1, 24);
+    machine.cpu.vendor = "AuthenticAMD";
+    machine.software.nccl_version = "2.17.1";
+    add_gpus(machine, 4, name, path);
+    set_peer_access(machine, access);
+    return machine;
+}
+
+TEST_CASE("a row that decides takes P2P over PCIe away and never NVLink") {
+    struct Row {
+        std::string name;
+        Machine machine;
+        std::string driver;
+        std::optional<std::string> level, disable;
+        std::string ids;
+    };
+    constexpr const char* kAda = "NVIDIA GeForce RTX 4090";
+    Machine mixed = geforce(kAda, PathType::SYS, PeerAccess::unknown);
+    mixed.gpus[2].name = mixed.gpus[3].name = "NVIDIA RTX A6000";
+    mixed.gpus[0].name = "NVIDIA RTX A6000";
+    connect(mixed, 2, 3, PathType::NVL, 4);
+    const Machine apart = geforce(kAda, PathType::SYS, PeerAccess::ok);
+    Machine new_nccl = apart;
+    new_nccl.software.nccl_version = "2.28.9";  // P2P up to PXB: nothing to take away
+    const std::vector<Row> rows = {
+        {"claimed", apart, "525.85.12", {}, "1", "p2p-known-bad"},
+        {"not asked",
+         geforce(kAda, PathType::SYS, PeerAccess::unknown),
+         "520.61.05",
+         {},
+         "1",
+         "p2p-known-bad"},
+        {"refused", geforce(kAda, PathType::SYS, PeerAccess::refused), "525.85.12", {}, {}, ""},
+        {"later driver, claimed", apart, "550.54.14", {}, {}, ""},
+        {"another card",
+         geforce("NVIDIA RTX A6000", PathType::SYS, PeerAccess::ok),
+         "525.85.12",
+         {},
+         {},
+         ""},
+        {"SHM by itself", new_nccl, "525.85.12", {}, {}, ""},
+        {"one such card", mixed, "525.85.12", {}, {}, ""},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.name);
+        Machine machine = row.machine;
+        machine.software.driver = row.driver;
+        const auto made = plan(machine, job(4));
+        CHECK(exported(made, "NCCL_P2P_LEVEL") == row.level);
+        CHECK(exported(made, "NCCL_P2P_DISABLE") == row.disable);
+        CHECK((finding_ids(made).empty() ? "" : finding_ids(made)[0]) == row.ids);
+        if (!row.disable) continue;
+        CHECK(count_transport(made, "P2P", true) == 6);
+        CHECK(count_transport(made, "SHM", false) == 6);
+        CHECK(setting(made, "NCCL_P2P_DISABLE").evidence.find("row 1 of") != std::string::npos);
+        CHECK(made.findings[0].what.find("ACS") == std::string::npos);
+    }
+}
+
+TEST_CASE("what a stock driver refuses is assumed where nobody asked it") {
+    struct Row {
+        std::string gpu;
+        std::string driver;
+        bool guest;
+        PathType path;
+        PeerAccess access;
+        std::string transport;
+    };
+    constexpr auto kUnknown = PeerAccess::unknown;
+    const std::vector<Row> rows = {
+        {"NVIDIA GeForce RTX 4090", "", false, PathType::PIX, kUnknown, "SHM"},
+        {"NVIDIA GeForce RTX 4090", "550.54", false, PathType::PIX, kUnknown, "SHM"},
+        {"NVIDIA GeForce RTX 4090", "550.54", false, PathType::PIX, PeerAccess::ok, "P2P"},
+        {"NVIDIA GeForce RTX 4060 Ti", "", false, PathType::PIX, kUnknown, "SHM"},
+        {"NVIDIA GeForce RTX 5090", "", false, PathType::PIX, kUnknown, "SHM"},
+        {"NVIDIA GeForce RTX 3090", "", false, PathType::PIX, kUnknown, "SHM"},
+        {"NVIDIA GeForce RTX 3090", "", false, PathType::NVL, kUnknown, "P2P"},
+        {"NVIDIA GeForce RTX 2080 Ti", "", false, PathType::PIX, kUnknown, "SHM"},
+        {"NVIDIA GeForce GTX 1080 Ti", "", false, PathType::PIX, kUnknown, "P2P"},
+        {"NVIDIA L4", "", false, PathType::PIX, kUnknown, "SHM"},
+        {"NVIDIA L40S", "", false, PathType::PIX, kUnknown, "P2P"},
+        {"Tesla T4", "", true, PathType::PIX, kUnknown, "SHM"},
+        {"Tesla T4", "", false, PathType::PIX, kUnknown, "P2P"},
+        {"NVIDIA T400", "", true, PathType::PIX, kUnknown, "P2P"},
+        {"NVIDIA RTX A6000", "", false, PathType::PIX, kUnknown, "P2P"},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.gpu);
+        CAPTURE(row.driver);
+        Machine machine = geforce(row.gpu, row.path, row.access);
+        machine.virtual_machine = row.guest;
+        if (!row.driver.empty()) machine.software.driver = row.driver;
+        const auto made = plan(machine, job(4));
+        CHECK(count_transport(made, row.transport, true) == 6);
+        const auto level = setting(made, "NCCL_P2P_LEVEL");
+        const bool assumed = row.transport == "SHM";
+        CHECK((level.evidence.find("assumed to refuse") != std::string::npos) == assumed);
+        CHECK((level.reason.find("most likely refuses") != std::string::npos) == assumed);
+    }
+}
+
+TEST_CASE("one card of the pair is enough for a refusal and the evidence counts the pairs") {
+    Machine machine = geforce("NVIDIA RTX A6000", PathType::PIX, PeerAccess::unknown);
+    machine.gpus[3].name = "NVIDIA GeForce RTX 4090";
+    const auto made = plan(machine, job(4));
+    CHECK(count_transport(made, "SHM", true) == 3);
+    CHECK(setting(made, "NCCL_P2P_LEVEL").evidence.find("not known for 3 of them") !=
+          std::string::npos);
+}
+
 TEST_CASE("each word of the user that NCCL does not understand has one finding") {
     struct Row {
         std::string value;

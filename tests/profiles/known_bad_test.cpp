@@ -58,6 +58,32 @@ TEST_CASE("a row is read with its conditions") {
     CHECK(known.rows[0].nodes_min == 9);
 }
 
+TEST_CASE("rows that decide are sure of cards and drivers") {
+    int deciding = 0;
+    for (const KnownBadRow& row : builtin_known_bad().rows) {
+        if (!row.decides) continue;
+        CAPTURE(row.row);
+        ++deciding;
+        CHECK(row.confidence == "high");
+        CHECK_FALSE(row.driver_until.empty());
+        CHECK_FALSE(row.gpus.empty());
+    }
+    CHECK(deciding == 1);
+}
+
+TEST_CASE("what stock drivers refuse is read with its conditions") {
+    const KnownBad known = read_known_bad(
+        "[[stock_refuses]]\ngpus = [\"L4\"]\nnot_gpus = [\"L40\"]\ndriver_since = \"525.1\"\n"
+        "platform = \"vm\"\nwhat = \"L4\"\nsource = \"s\"\n",
+        "bad.toml");
+    REQUIRE(known.stock_refusals.size() == 1);
+    CHECK(known.stock_refusals[0].gpus == std::vector<std::string>{"L4"});
+    CHECK(known.stock_refusals[0].not_gpus == std::vector<std::string>{"L40"});
+    CHECK(known.stock_refusals[0].driver_since == "525.1");
+    CHECK(known.stock_refusals[0].guest);
+    CHECK(builtin_known_bad().stock_refusals.size() > 4);
+}
+
 TEST_CASE("faults of the table are refused with their place") {
     struct Row {
         std::string name;
@@ -76,6 +102,10 @@ TEST_CASE("faults of the table are refused with their place") {
         {"range", row + "nccl_since = \"2.20\"\nnccl_until = \"2.19\"\n", "2.19 is below 2.20"},
         {"symptom", "[[rows]]\nrow = 1\nsymptom = \"bad\"\n", "'bad' is no value of 'symptom'"},
         {"syntax", "[[rows]\n", "bad.toml:1"},
+        {"decides on a medium row", row + "decides = true\n", "this row cannot decide"},
+        {"refuses nobody", "[[stock_refuses]]\nwhat = \"w\"\nsource = \"s\"\n",
+         "'gpus' must name a GPU"},
+        {"refuses without source", "[[stock_refuses]]\ngpus = [\"L4\"]\nwhat = \"w\"\n", "source"},
     };
     for (const Row& one : rows) {
         CAPTURE(one.name);

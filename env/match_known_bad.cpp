@@ -1,12 +1,11 @@
-#include "env/doctor/match_known_bad.hpp"
+#include "env/match_known_bad.hpp"
 
 #include <algorithm>
 #include <string>
 
-#include "env/doctor/facts.hpp"
 #include "env/matrix.hpp"
 
-namespace toporun::env::doctor {
+namespace toporun::env {
 namespace {
 
 using detect::Machine;
@@ -26,15 +25,15 @@ bool in_range(const std::optional<std::string>& version, const std::string& sinc
     return version && profiles::version_in_range(*version, since, until);
 }
 
-bool on_platform(const std::string& word, const Patient& patient) {
-    const Machine& machine = patient.machine();
+bool on_platform(const std::string& word, const Inputs& inputs) {
+    const Machine& machine = inputs.machine;
     if (word == "vm") return machine.virtual_machine;
     if (word == "container") return machine.container;
     const auto usable = std::count_if(machine.nics.begin(), machine.nics.end(), rdma_usable);
     if (word == "rdma") return usable > 0;
     if (word == "one-port") return usable == 1;
     if (word == "port-per-gpu")
-        return usable > 0 && usable >= static_cast<std::ptrdiff_t>(patient.inputs.visible.size());
+        return usable > 0 && usable >= static_cast<std::ptrdiff_t>(inputs.visible.size());
     return word == "slingshot" &&
            std::any_of(machine.nics.begin(), machine.nics.end(), [](const detect::Nic& nic) {
                return nic.name.starts_with("hsn") || nic.driver.find("cxi") != std::string::npos;
@@ -87,9 +86,9 @@ bool pairs_hold(const KnownBadRow& row, const std::vector<int>& gpus, const Mach
 
 }  // namespace
 
-std::optional<std::vector<int>> match_known_bad(const KnownBadRow& row, const Patient& patient) {
-    const Machine& machine = patient.machine();
-    if (patient.inputs.rccl) return std::nullopt;  // NVIDIA's versions do not apply
+std::optional<std::vector<int>> match_known_bad(const KnownBadRow& row, const Inputs& inputs) {
+    const Machine& machine = inputs.machine;
+    if (inputs.rccl) return std::nullopt;  // NVIDIA's versions do not apply
     if (!in_range(machine.software.driver, row.driver_since, row.driver_until)) return std::nullopt;
     if (!in_range(machine.software.nccl_version, row.nccl_since, row.nccl_until))
         return std::nullopt;
@@ -98,13 +97,15 @@ std::optional<std::vector<int>> match_known_bad(const KnownBadRow& row, const Pa
         return std::nullopt;
     if (!row.kernel.empty() && machine.software.kernel.find(row.kernel) == std::string::npos)
         return std::nullopt;
-    if (patient.inputs.job.nodes.value_or(2) < row.nodes_min) return std::nullopt;
+    if (inputs.job.nodes.value_or(2) < row.nodes_min) return std::nullopt;
     for (const std::string& word : row.platform)
-        if (!on_platform(word, patient)) return std::nullopt;
-    const std::vector<int> gpus = visible_gpus(patient, [&](const detect::Gpu& gpu) {
-        return (row.gpus.empty() || name_has(gpu.name, row.gpus)) &&
-               !name_has(gpu.name, row.not_gpus);
-    });
+        if (!on_platform(word, inputs)) return std::nullopt;
+    std::vector<int> gpus;
+    for (const int position : inputs.visible) {
+        const std::string& name = machine.gpus[static_cast<std::size_t>(position)].name;
+        if ((row.gpus.empty() || name_has(name, row.gpus)) && !name_has(name, row.not_gpus))
+            gpus.push_back(position);
+    }
     const int count = static_cast<int>(gpus.size());
     if (!row.gpus.empty() && count == 0) return std::nullopt;
     if (count < row.gpu_count_min) return std::nullopt;
@@ -113,4 +114,18 @@ std::optional<std::vector<int>> match_known_bad(const KnownBadRow& row, const Pa
     return gpus;
 }
 
-}  // namespace toporun::env::doctor
+const profiles::StockRefusal* stock_refusal(const Inputs& inputs, int gpu) {
+    const Machine& machine = inputs.machine;
+    const std::string& name = machine.gpus[static_cast<std::size_t>(gpu)].name;
+    const auto& refusals = inputs.knowledge.known_bad.stock_refusals;
+    const auto found =
+        std::find_if(refusals.begin(), refusals.end(), [&](const profiles::StockRefusal& refusal) {
+            return name_has(name, refusal.gpus) && !name_has(name, refusal.not_gpus) &&
+                   (!refusal.guest || machine.virtual_machine) &&
+                   (!machine.software.driver ||
+                    profiles::version_in_range(*machine.software.driver, refusal.driver_since, ""));
+        });
+    return found == refusals.end() ? nullptr : &*found;
+}
+
+}  // namespace toporun::env
