@@ -94,7 +94,9 @@ Plan decide(const Job& given, const detect::Machine& machine, const profiles::Kn
     WorkersDecision workers = decide_workers(inputs, placement);
     plan.ranks = std::move(placement.ranks);
     plan.binds = placement.binds;
+    plan.bind = placement.bind;
     plan.bind_reason = std::move(placement.reason);
+    append(plan.settings, std::move(placement.settings));
     append(plan.findings, std::move(placement.findings));
     append(plan.findings, rank_count_findings(inputs));
     plan.workers = workers.workers;

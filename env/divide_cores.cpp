@@ -1,8 +1,9 @@
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <tuple>
 
-#include "env/placement.hpp"
+#include "env/cores.hpp"
 
 namespace toporun::env {
 namespace {
@@ -50,14 +51,24 @@ std::vector<Cores> merge_groups(const std::vector<Cores>& parts, std::size_t ran
     return shares;
 }
 
+/// Neighbouring cores, those with as many PUs at a time: cores of one PU and SMT cores (Intel's
+/// hybrid processors, a mask that cuts siblings) differ in what they are worth. The ranks that get
+/// one more of the one kind come last for the next.
 std::vector<Cores> neighbours(const Cores& cores, std::size_t ranks) {
-    std::vector<Cores> shares;
-    auto next = cores.begin();
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-        const auto size = static_cast<std::ptrdiff_t>(cores.size() / ranks +
-                                                      (rank < cores.size() % ranks ? 1 : 0));
-        shares.emplace_back(next, next + size);
-        next += size;
+    std::vector<Cores> shares(ranks);
+    std::map<int, Cores, std::greater<>> kinds;
+    for (const detect::Core& core : cores) kinds[core.pus.count()].push_back(core);
+    std::size_t first = 0;
+    for (const auto& [pus, kind] : kinds) {
+        const std::size_t more = kind.size() % ranks;
+        auto next = kind.begin();
+        for (std::size_t rank = 0; rank < ranks; ++rank) {
+            const bool one_more = (rank + ranks - first) % ranks < more;
+            const auto size = static_cast<std::ptrdiff_t>(kind.size() / ranks + (one_more ? 1 : 0));
+            shares[rank].insert(shares[rank].end(), next, next + size);
+            next += size;
+        }
+        first = (first + more) % ranks;
     }
     return shares;
 }

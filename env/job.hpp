@@ -23,6 +23,10 @@ struct Job {
     /// The user bound the ranks on the launcher's command line: toporun does not bind.
     bool user_binds = false;
     bool gpu_job_unknown = false;  ///< a plain program: nothing says that it uses GPUs
+    /// Loader workers that the command line asks for in each rank, and its words for that
+    /// ("--num-workers 2"); empty = it does not say.
+    std::optional<int> loader_workers;
+    std::string loader_words;
 };
 
 }  // namespace toporun::env

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "env/cores.hpp"
 #include "env/inputs.hpp"
 
 namespace toporun::env {
@@ -10,25 +12,22 @@ namespace toporun::env {
 struct PlacementDecision {
     std::vector<RankPlacement> ranks;  ///< one a rank; of one rank a GPU when the number is unknown
     bool binds = false;
-    std::string reason;  ///< why not, when it does not
+    Bind bind = Bind::none;  ///< core, numa or none
+    std::string reason;      ///< why so, or why not
+    /// Cores that each rank can count on, bound or not: of the smallest of the disjoint shares,
+    /// less than one core shared by several ranks counts as one. 0 = unknown.
+    int cores_each = 0;
+    std::vector<Setting> settings;  ///< the launcher's own binding, where it has one
     std::vector<Finding> findings;
 };
 
-/// Which CPUs each local rank gets: those near its GPU that this job may use, divided among the
-/// ranks of that place without overlap, cores whole. RankPlacement::cpus are a proposal where
-/// `binds` is false.
+/// Which CPUs each local rank gets: those near its GPU that this job may use. With Bind::core they
+/// are divided among the ranks of that place without overlap, cores whole; with Bind::numa the
+/// ranks of a place share them. RankPlacement::cpus are a proposal where `binds` is false.
 PlacementDecision decide_placement(const Inputs& inputs);
 
-/// The cores of the machine with the PUs that this job may use; cores without one are left out.
-/// Where the cores are not known each PU counts as one.
-std::vector<detect::Core> allowed_cores(const detect::Machine& machine);
-
-/// `cores` for each of `ranks` ranks, at least one each: whole NUMA nodes if they can be divided
-/// evenly, else whole last-level caches, else neighbouring cores; the remainder goes to the low
-/// ranks. Empty when there are fewer cores than ranks.
-std::vector<std::vector<detect::Core>> divide_cores(std::vector<detect::Core> cores, int ranks);
-
-/// The PUs of `cores`.
-detect::CpuSet pus_of(const std::vector<detect::Core>& cores);
+/// Loader workers that the user announced for each rank: on the command line, else by
+/// TOPORUN_NUM_WORKERS.
+std::optional<int> announced_workers(const Inputs& inputs);
 
 }  // namespace toporun::env

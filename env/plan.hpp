@@ -51,6 +51,9 @@ struct RankPlacement {
     std::optional<int> gpu;  ///< position in Machine::gpus
     detect::CpuSet cpus;     ///< empty: not bound
     std::optional<int> numa_node;
+    /// The NUMA node whose memory a bound rank prefers: the one of its CPUs, never a GPU's own
+    /// memory. Empty: the kernel's policy stays.
+    std::optional<int> memory_node;
     std::vector<std::string> nics;  ///< nearest RDMA devices
 };
 
@@ -74,6 +77,16 @@ struct Finding {
     std::string where;
 };
 
+enum class Measure { automatic, off, always };
+
+/// The CPUs of a rank. automatic: as `numa` or `core`, whichever fits the machine and the job.
+enum class Bind {
+    automatic,
+    numa,  ///< every allowed PU of its GPU's NUMA node, shared with the other ranks there
+    core,  ///< its share of those, without overlap
+    none,
+};
+
 struct Plan {
     std::vector<Setting> settings;
     std::vector<Pair> pairs;
@@ -91,7 +104,8 @@ struct Plan {
     std::string measure_reason;      ///< why not, when it is not
     bool measure_on_demand = false;  ///< it is not, but --measure=always would load it
     bool binds = false;              ///< the shim binds each rank to RankPlacement::cpus
-    std::string bind_reason;         ///< why not, when it does not
+    Bind bind = Bind::none;          ///< how the CPUs were shared out: core, numa or none
+    std::string bind_reason;         ///< why so, or why not
 };
 
 /// What the user, the scheduler and the site have set. Conf values are in NCCL's order of
@@ -103,16 +117,6 @@ struct UserEnvironment {
     /// The value NCCL will see: environment first, then the files. Nothing when unset everywhere.
     std::optional<std::string> nccl_value(const std::string& name) const;
     std::optional<std::string> variable(const std::string& name) const;
-};
-
-enum class Measure { automatic, off, always };
-
-/// The CPUs of a rank. automatic: as `numa` or `core`, whichever fits the machine and the job.
-enum class Bind {
-    automatic,
-    numa,  ///< every allowed PU of its GPU's NUMA node, shared with the other ranks there
-    core,  ///< its share of those, without overlap
-    none,
 };
 
 struct Options {

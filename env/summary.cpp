@@ -74,6 +74,13 @@ std::string interface_text(const Plan& plan) {
                        cut(printable(join(plan.interfaces, ", ")), 32));
 }
 
+std::size_t cores_in(const detect::Machine& machine, const detect::CpuSet& cpus) {
+    if (machine.cpu.cores.empty()) return static_cast<std::size_t>(cpus.count());
+    return static_cast<std::size_t>(
+        std::count_if(machine.cpu.cores.begin(), machine.cpu.cores.end(),
+                      [&](const detect::Core& core) { return !(core.pus & cpus).empty(); }));
+}
+
 std::string binding_text(const detect::Machine& machine, const Plan& plan) {
     if (!plan.binds) {
         if (plan.bind_reason.empty()) return "";
@@ -83,10 +90,7 @@ std::string binding_text(const detect::Machine& machine, const Plan& plan) {
     std::size_t least = 0, most = 0;
     for (const RankPlacement& rank : plan.ranks) {
         if (rank.cpus.empty()) continue;
-        std::size_t cores = 0;
-        for (const detect::Core& core : machine.cpu.cores)
-            if (!(core.pus & rank.cpus).empty()) ++cores;
-        if (machine.cpu.cores.empty()) cores = static_cast<std::size_t>(rank.cpus.count());
+        const std::size_t cores = cores_in(machine, rank.cpus);
         least = bound == 0 ? cores : std::min(least, cores);
         most = std::max(most, cores);
         ++bound;
@@ -94,9 +98,11 @@ std::string binding_text(const detect::Machine& machine, const Plan& plan) {
     const bool by_numa = std::all_of(plan.ranks.begin(), plan.ranks.end(), [](const auto& rank) {
         return rank.cpus.empty() || rank.numa_node;
     });
-    const std::string cores = least == most
-                                  ? fmt::format("{} core{} each", least, least == 1 ? "" : "s")
-                                  : fmt::format("{} to {} cores", least, most);
+    const bool shared = plan.bind == Bind::numa;
+    const std::string_view tail = shared ? " shared" : " each";
+    const std::string cores =
+        least == most ? fmt::format("{} core{}{}", least, least == 1 ? "" : "s", tail)
+                      : fmt::format("{} to {} cores{}", least, most, shared ? tail : "");
     return fmt::format("{} ranks bound{}, {}", bound, by_numa ? " by NUMA" : "", cores);
 }
 
@@ -136,9 +142,8 @@ void add_detail(std::vector<std::string>& lines, std::string_view label, const s
 
 void add_stage(std::vector<std::string>& lines, std::string_view name, bool on,
                const std::string& reason) {
-    lines.push_back(
-        on ? fmt::format("{}: yes", name)
-           : fmt::format("{}: no{}", name, reason.empty() ? "" : " (" + printable(reason) + ")"));
+    lines.push_back(fmt::format("{}: {}{}", name, on ? "yes" : "no",
+                                reason.empty() ? "" : " (" + printable(reason) + ")"));
 }
 
 }  // namespace
@@ -181,10 +186,15 @@ std::vector<std::string> explain_lines(const Plan& plan) {
         if (rank.gpu) text += fmt::format(" GPU {}", *rank.gpu);
         if (rank.numa_node) text += fmt::format(" NUMA node {}", *rank.numa_node);
         if (!rank.cpus.empty()) text += fmt::format(" CPUs {}", rank.cpus.text());
+        if (plan.binds && rank.memory_node)
+            text += fmt::format(" memory preferred on node {}", *rank.memory_node);
         if (!rank.nics.empty()) text += " near " + printable(join(rank.nics, ", "));
         lines.push_back(text);
     }
-    add_stage(lines, "ranks bound", plan.binds, plan.bind_reason);
+    const std::string how = plan.bind == Bind::numa   ? "NUMA nodes shared, "
+                            : plan.bind == Bind::core ? "a share of cores each, "
+                                                      : "";
+    add_stage(lines, "ranks bound", plan.binds, how + plan.bind_reason);
     add_stage(lines, "NCCL's log taken", plan.takes_log, plan.log_reason);
     add_stage(lines, "communication measured", plan.measures, plan.measure_reason);
     for (const Finding& finding : plan.findings) {

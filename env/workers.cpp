@@ -30,23 +30,13 @@ struct Share {
 
 Share share_of_rank(const Inputs& inputs, const PlacementDecision& placement) {
     Share share;
-    const std::vector<detect::Core> cores = allowed_cores(inputs.machine);
+    const auto all = static_cast<int>(allowed_cores(inputs.machine).size());
     share.ranks = std::max(1, static_cast<int>(placement.ranks.size()));
     share.gpu = !placement.ranks.empty() && placement.ranks.front().gpu.has_value();
-    share.cores = static_cast<int>(cores.size()) / share.ranks;
-    // Bound or not, the smallest of the disjoint shares is what every rank can count on.
-    for (const RankPlacement& rank : placement.ranks) {
-        if (rank.cpus.empty()) continue;
-        const auto own = static_cast<int>(std::count_if(
-            cores.begin(), cores.end(),
-            [&](const detect::Core& core) { return !(core.pus & rank.cpus).empty(); }));
-        share.cores = std::min(share.cores, own);
-    }
-    if (!cores.empty()) share.cores = std::max(1, share.cores);
-    if (!cores.empty())
-        share.evidence = fmt::format("{} core{} for {} rank{}: {} each", cores.size(),
-                                     cores.size() == 1 ? "" : "s", share.ranks,
-                                     share.ranks == 1 ? "" : "s", share.cores);
+    share.cores = placement.ranks.empty() ? all : placement.cores_each;
+    if (all > 0)
+        share.evidence = fmt::format("{} core{} for {} rank{}: {} each", all, all == 1 ? "" : "s",
+                                     share.ranks, share.ranks == 1 ? "" : "s", share.cores);
     if (const auto quota = inputs.machine.limits.cpu_quota; quota && *quota > 0) {
         const double each = std::floor(*quota / share.ranks);
         share.quota = static_cast<int>(std::clamp(each, 1.0, 1e6));
@@ -142,7 +132,7 @@ void user_findings(const Inputs& inputs, const Share& share, std::vector<Finding
 WorkersDecision decide_workers(const Inputs& inputs, const PlacementDecision& placement) {
     WorkersDecision decision;
     const Share share = share_of_rank(inputs, placement);
-    const int announced = count_of(inputs.user.variable(kWorkers)).value_or(0);
+    const int announced = announced_workers(inputs).value_or(0);
     const int loaders = std::max(0, share.usable() - 1);
     const int threads = share.cores > 0 ? threads_of(share, std::min(announced, share.cores)) : 1;
     if (share.cores > 0) decision.workers = {threads, loaders};

@@ -43,6 +43,7 @@ void add_machine_options(po::options_description& options) {
 void add_decision_options(po::options_description& options) {
     options.add_options()                       //
         ("leave", value<Words>()->composing())  //
+        ("bind", value<std::string>())          //
         ("no-bind", "")                         //
         ("no-log", "")                          //
         ("take-log", "")                        //
@@ -192,6 +193,20 @@ env::Measure measure_mode(const po::variables_map& map) {
                 "write off, auto or always");
 }
 
+env::Bind bind_mode(const po::variables_map& map) {
+    const std::string mode = text(map, "bind");
+    if (map.contains("no-bind")) {
+        if (mode.empty() || mode == "none") return env::Bind::none;
+        throw Error(fmt::format("--no-bind and --bind={} contradict each other", printable(mode)));
+    }
+    if (mode.empty() || mode == "auto") return env::Bind::automatic;
+    if (mode == "numa") return env::Bind::numa;
+    if (mode == "core") return env::Bind::core;
+    if (mode == "none") return env::Bind::none;
+    throw Error(fmt::format("--bind={} is not known", printable(mode)), {},
+                "write auto, numa, core or none");
+}
+
 void read_decisions(const po::variables_map& map,
                     const std::map<std::string, std::string>& environment, Arguments& arguments) {
     if (const auto found = environment.find("TOPORUN_LEAVE"); found != environment.end())
@@ -200,7 +215,7 @@ void read_decisions(const po::variables_map& map,
     if (map.contains("leave"))
         for (const std::string& name : map["leave"].as<Words>())
             arguments.options.leave.push_back(name);
-    if (map.contains("no-bind")) arguments.options.bind = env::Bind::none;
+    arguments.options.bind = bind_mode(map);
     arguments.options.log = !map.contains("no-log");
     arguments.options.take_log = map.contains("take-log");
     arguments.options.measure = measure_mode(map);

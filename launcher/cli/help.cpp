@@ -21,7 +21,9 @@ Look first:
 
 Keep toporun out of something:
       --leave NAME          leave the variable NAME alone (repeatable; TOPORUN_LEAVE=A,B)
-      --no-bind             do not bind ranks to CPUs
+      --bind HOW            the CPUs of the ranks: auto; numa, those of the GPU's NUMA node shared;
+                            core, a share of those for each rank; none
+      --no-bind             do not bind ranks to CPUs; the same as --bind=none
       --no-log              do not ask NCCL for its log
       --no-measure          do not measure; the same as --measure=off
       --measure WHEN        off, auto (where known to be safe) or always
@@ -92,7 +94,7 @@ Prints the settings that toporun would export, for a shell: eval "$(toporun env)
       --nodes N             the job has N nodes (default: from SLURM, else unknown: taken as one)
       --ranks-per-node N    and N ranks on each
       --leave NAME          leave the variable NAME alone (repeatable; TOPORUN_LEAVE=A,B)
-      --no-bind --no-log --no-measure --measure WHEN --take-log
+      --bind HOW --no-bind --no-log --no-measure --measure WHEN --take-log
                             as in 'toporun --help'
       --machine FILE        decide for a saved machine
       --from FILE           decide for a capture, as for 'toporun detect' (repeatable)

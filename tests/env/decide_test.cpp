@@ -160,7 +160,7 @@ TEST_CASE("every decision is present with its reason on every machine") {
                 CHECK_FALSE(decision.nccl_default.empty());
                 CHECK(decision.reason.find('\n') == std::string::npos);
             }
-            CHECK(made.binds == made.bind_reason.empty());
+            CHECK_FALSE(made.bind_reason.empty());
             CHECK(made.takes_log == made.log_reason.empty());
             CHECK(made.measures == made.measure_reason.empty());
         }

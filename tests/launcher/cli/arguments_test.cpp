@@ -94,6 +94,20 @@ TEST_CASE("options reach their members") {
     CHECK(parse_arguments({"--measure=auto", "x"}, {}).options.measure == env::Measure::automatic);
 }
 
+TEST_CASE("how ranks are bound is one of four words") {
+    const auto bind = [](const Words& words) { return parse_arguments(words, {}).options.bind; };
+    CHECK(bind({"x"}) == env::Bind::automatic);
+    CHECK(bind({"--bind=auto", "x"}) == env::Bind::automatic);
+    CHECK(bind({"--bind", "numa", "x"}) == env::Bind::numa);
+    CHECK(bind({"--bind=core", "x"}) == env::Bind::core);
+    CHECK(bind({"--bind=none", "x"}) == env::Bind::none);
+    CHECK(bind({"--bind=none", "--no-bind", "x"}) == env::Bind::none);
+    CHECK(bind({"env", "--bind=core"}) == env::Bind::core);
+    CHECK_THROWS_WITH(bind({"--bind=socket", "x"}), "--bind=socket is not known");
+    CHECK_THROWS_WITH(bind({"--bind=core", "--no-bind", "x"}),
+                      "--no-bind and --bind=core contradict each other");
+}
+
 TEST_CASE("subcommands take their options before and after their name") {
     CHECK(parse_arguments({"detect"}, {}).action == Action::detect);
     CHECK(parse_arguments({"--json", "detect"}, {}).json);
