@@ -100,7 +100,8 @@ LogDecision decide_log(const Inputs& inputs) {
         }
         Setting setting = detected(
             name, values[i],
-            "what NCCL really did is read from its log: a file per process, and no line a call", "",
+            "what NCCL really did is read from its log: a file per process, and no line a call",
+            fmt::format("none of the three is set; {}", library_text(inputs)),
             default_of(name, inputs));
         if (const auto own = user_value(inputs, name))
             setting.evidence = fmt::format("replaces {} as asked (--take-log)", *own);

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "base/text.hpp"
+#include "env/explain.hpp"
 
 namespace toporun::env {
 namespace {
@@ -14,18 +17,54 @@ bool by_text(const Setting& setting) {
     return setting.exported && !setting.per_rank && setting.value;
 }
 
-std::string comment(const std::string& text) {
-    return fmt::format("# {}\n", printable(text));
+constexpr std::size_t kCommentWidth = 98;  // behind "# "
+
+std::string commented(const std::string& text) {
+    std::string out;
+    for (const std::string& line : wrapped("", printable(text), kCommentWidth))
+        out += "# " + line + "\n";
+    return out;
 }
 
 std::string shim_comment(const Setting& setting) {
-    return comment(
+    return commented(
         fmt::format("{}: set for each rank by toporun itself, not by this text", setting.name));
 }
 
-/// Slurm splits --export at commas, and the shell that reads the line at blanks.
+/// Quoted where an assignment needs it: zsh takes a leading `=name` for the path of a command.
+std::string assigned_word(const std::string& value) {
+    const std::string word = shell_word(value);
+    return word == value && value.find('=') != std::string::npos ? "'" + word + "'" : word;
+}
+
+/// Slurm splits --export at commas, and the shell that reads the line at blanks. Nothing is quoted:
+/// whether a quote reaches Slurm depends on how the line is used.
 bool fits_slurm(const std::string& value) {
     return !value.empty() && shell_word(value) == value && value.find(',') == std::string::npos;
+}
+
+/// Whether TOML may hold the bytes: UTF-8 without overlong forms and surrogates (RFC 3629).
+bool is_utf8(std::string_view text) {
+    constexpr std::array<unsigned, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
+    for (std::size_t at = 0; at < text.size();) {
+        const auto first = static_cast<unsigned char>(text[at]);
+        const std::size_t length = first < 0x80             ? 1
+                                   : (first & 0xe0) == 0xc0 ? 2
+                                   : (first & 0xf0) == 0xe0 ? 3
+                                   : (first & 0xf8) == 0xf0 ? 4
+                                                            : 0;
+        if (length == 0 || text.size() - at < length) return false;
+        unsigned code = length == 1 ? first : first & (0xffu >> (length + 1));
+        for (std::size_t i = 1; i < length; ++i) {
+            const auto next = static_cast<unsigned char>(text[at + i]);
+            if ((next & 0xc0) != 0x80) return false;
+            code = code << 6 | (next & 0x3fu);
+        }
+        const bool surrogate = code >= 0xd800 && code <= 0xdfff;
+        if (code < kLeast[length] || code > 0x10ffff || surrogate) return false;
+        at += length;
+    }
+    return true;
 }
 
 /// A TOML basic string.
@@ -45,50 +84,56 @@ std::string quoted(const std::string& text) {
 
 }  // namespace
 
-std::string settings_sh(const Plan& plan) {
+std::string settings_sh(const Plan& plan, bool comments) {
     std::string out;
+    std::string reasons;
     for (const Setting& setting : plan.settings) {
-        if (by_shim(setting)) out += shim_comment(setting);
+        if (by_shim(setting)) reasons += shim_comment(setting);
         if (!by_text(setting)) continue;
-        out += comment(setting.reason);
-        out += fmt::format("export {}={}\n", setting.name, shell_word(*setting.value));
+        out += fmt::format("export {}={};\n", setting.name, assigned_word(*setting.value));
+        reasons += commented(fmt::format("{}: {}", setting.name, setting.reason));
     }
-    return out.empty() ? "# everything is left to NCCL\n" : out;
+    if (!comments) return out;
+    if (out.empty()) out = "# everything is left alone\n";
+    return out + reasons;
 }
 
 std::string settings_slurm(const Plan& plan) {
-    std::string comments;
     std::string line = "--export=ALL";
-    for (const Setting& setting : plan.settings) {
-        if (by_shim(setting)) comments += shim_comment(setting);
-        if (!by_text(setting)) continue;
-        if (fits_slurm(*setting.value)) {
+    for (const Setting& setting : plan.settings)
+        if (by_text(setting) && fits_slurm(*setting.value))
             line += fmt::format(",{}={}", setting.name, *setting.value);
-            continue;
-        }
-        comments +=
-            comment(fmt::format("{}: --export cannot hold this value, write before srun: "
-                                "export {}={}",
-                                setting.name, setting.name, shell_word(*setting.value)));
-    }
-    return comments + line + "\n";
+    return line + "\n";
+}
+
+std::vector<std::string> settings_before_slurm(const Plan& plan) {
+    std::vector<std::string> commands;
+    for (const Setting& setting : plan.settings)
+        if (by_text(setting) && !fits_slurm(*setting.value))
+            commands.push_back(
+                fmt::format("export {}={}", setting.name, assigned_word(*setting.value)));
+    return commands;
 }
 
 std::string settings_toml(const Plan& plan) {
     std::string out = "[settings]\n";
+    std::string left;
     for (const Setting& setting : plan.settings) {
         if (by_shim(setting)) {
-            out += shim_comment(setting);
+            left += shim_comment(setting);
+        } else if (by_text(setting) && !is_utf8(*setting.value)) {
+            left += commented(fmt::format("{}: TOML cannot hold this value, it is no UTF-8: {}",
+                                          setting.name, *setting.value));
         } else if (by_text(setting)) {
-            out += comment(setting.reason);
+            out += commented(setting.reason);
             out += fmt::format("{} = {}\n", setting.name, quoted(*setting.value));
         } else {
             const bool set = setting.origin == Origin::user || setting.origin == Origin::conf;
-            out += comment(fmt::format("{}: {}: {}", setting.name,
-                                       set ? "set already" : "left alone", setting.reason));
+            left += commented(fmt::format("{}: {}: {}", setting.name,
+                                          set ? "set already" : "left alone", setting.reason));
         }
     }
-    return out;
+    return out + left;
 }
 
 }  // namespace toporun::env

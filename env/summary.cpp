@@ -136,16 +136,6 @@ bool shares_unknown(const Plan& plan) {
            assignment(find(plan, "TOPORUN_NUM_WORKERS")).empty();
 }
 
-void add_detail(std::vector<std::string>& lines, std::string_view label, const std::string& text) {
-    if (!text.empty()) lines.push_back(fmt::format("  {}: {}", label, printable(text)));
-}
-
-void add_stage(std::vector<std::string>& lines, std::string_view name, bool on,
-               const std::string& reason) {
-    lines.push_back(fmt::format("{}: {}{}", name, on ? "yes" : "no",
-                                reason.empty() ? "" : " (" + printable(reason) + ")"));
-}
-
 }  // namespace
 
 std::vector<std::string> plan_lines(const Job& job, const detect::Machine& machine,
@@ -164,47 +154,6 @@ std::vector<std::string> plan_lines(const Job& job, const detect::Machine& machi
     else if (!binding.empty())
         lines.insert(lines.begin() + 1, binding);
     for (std::string& line : lines) line = cut(std::move(line), kWidth);
-    return lines;
-}
-
-std::vector<std::string> explain_lines(const Plan& plan) {
-    std::vector<std::string> lines;
-    if (!plan.profile.empty()) lines.push_back("profile: " + printable(plan.profile));
-    for (const Setting& setting : plan.settings) {
-        const std::string value =
-            setting.value ? "=" + shell_word(*setting.value) : std::string(" not set");
-        lines.push_back(
-            printable(fmt::format("{}{} [{}]{}", setting.name, value, origin_text(setting),
-                                  setting.per_rank ? " per rank" : "")));
-        add_detail(lines, "reason", setting.reason);
-        add_detail(lines, "evidence", setting.evidence);
-        add_detail(lines, "without it", setting.nccl_default);
-    }
-    for (const RankPlacement& rank : plan.ranks) {
-        if (rank.cpus.empty() && !rank.gpu) continue;
-        std::string text = fmt::format("rank {}:", rank.local_rank);
-        if (rank.gpu) text += fmt::format(" GPU {}", *rank.gpu);
-        if (rank.numa_node) text += fmt::format(" NUMA node {}", *rank.numa_node);
-        if (!rank.cpus.empty()) text += fmt::format(" CPUs {}", rank.cpus.text());
-        if (plan.binds && rank.memory_node)
-            text += fmt::format(" memory preferred on node {}", *rank.memory_node);
-        if (!rank.nics.empty()) text += " near " + printable(join(rank.nics, ", "));
-        lines.push_back(text);
-    }
-    const std::string how = plan.bind == Bind::numa   ? "NUMA nodes shared, "
-                            : plan.bind == Bind::core ? "a share of cores each, "
-                                                      : "";
-    add_stage(lines, "ranks bound", plan.binds, how + plan.bind_reason);
-    add_stage(lines, "NCCL's log taken", plan.takes_log, plan.log_reason);
-    add_stage(lines, "communication measured", plan.measures, plan.measure_reason);
-    for (const Finding& finding : plan.findings) {
-        lines.push_back(fmt::format("{}: {} [{}]", severity_text(finding.severity),
-                                    printable(finding.what), finding.id));
-        add_detail(lines, "where", finding.where);
-        add_detail(lines, "evidence", finding.evidence);
-        add_detail(lines, "effect", finding.effect);
-        add_detail(lines, "fix", finding.fix);
-    }
     return lines;
 }
 

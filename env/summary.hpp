@@ -14,8 +14,4 @@ namespace toporun::env {
 std::vector<std::string> plan_lines(const Job& job, const detect::Machine& machine,
                                     const Plan& plan);
 
-/// Every setting for --explain: value, origin, reason, evidence, NCCL's default; then the decisions
-/// that are no variable (binding, log, measuring) and the findings.
-std::vector<std::string> explain_lines(const Plan& plan);
-
 }  // namespace toporun::env

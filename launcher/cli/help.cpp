@@ -86,9 +86,13 @@ Exit status: 0, or 2 for wrong usage and files that cannot be read or written.
 
 constexpr const char* kEnv = R"help(usage: toporun env [OPTIONS]
 
-Prints the settings that toporun would export, for a shell: eval "$(toporun env)".
+Prints the settings that toporun would export, for a shell: eval "$(toporun env)". What it has to
+say beside them goes to standard error (docs/settings.md).
 
-      --format FORMAT       sh (default), json, toml or slurm
+      --format FORMAT       sh (default): export NAME=VALUE; on a terminal with the reasons
+                            json: every decision, pair, rank and finding
+                            toml: a table [settings] with the reasons
+                            slurm: one option, for srun $(toporun env --format slurm) COMMAND
       --json                the same as --format json, schema toporun.settings/1
       --explain             say of each choice why, on standard error
       --nodes N             the job has N nodes (default: from SLURM, else unknown: taken as one)

@@ -13,7 +13,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "env/summary.hpp"
+#include "env/explain.hpp"
 #include "launcher/cli/inputs.hpp"
 #include "launcher/cli/prepare.hpp"
 #include "launcher/process/observer.hpp"

@@ -16,8 +16,8 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "detect/machine_toml.hpp"
+#include "env/explain.hpp"
 #include "env/settings_text.hpp"
-#include "env/summary.hpp"
 #include "launcher/cli/inputs.hpp"
 #include "launcher/command/options.hpp"
 #include "launcher/process/run_directory.hpp"
@@ -130,6 +130,23 @@ std::string notes_command(const Arguments& arguments) {
     return command == "toporun detect" ? "" : command;
 }
 
+std::string settings_text(const env::Plan& plan, const std::string& format) {
+    if (format == "json") return settings_json(plan);
+    if (format == "toml") return env::settings_toml(plan);
+    if (format == "slurm") return env::settings_slurm(plan);
+    return env::settings_sh(plan, ::isatty(1) == 1);
+}
+
+/// On stderr, gravest first: what stands on stdout is read by a shell.
+void say_findings(const env::Plan& plan, const Console& console) {
+    for (const env::Severity severity :
+         {env::Severity::broken, env::Severity::slow, env::Severity::note})
+        for (const env::Finding& finding : plan.findings)
+            if (finding.severity == severity)
+                severity == env::Severity::note ? console.say("note: " + printable(finding.what))
+                                                : console.warn(finding.what, finding.fix);
+}
+
 }  // namespace
 
 int detect_command(const Arguments& arguments, const Console& console) {
@@ -159,14 +176,15 @@ int env_command(const Arguments& arguments, const Console& console) {
     options.for_shell = true;
     const env::Plan plan = decide(shell_job(arguments, environment), machine,
                                   read_user_environment(environment), options);
+    print(settings_text(plan, format));
     if (arguments.explain)
         for (const std::string& line : env::explain_lines(plan)) console.say(line);
-    else
-        for (const env::Finding& finding : plan.findings) console.warn(finding.what, finding.fix);
-    print(format == "json"    ? settings_json(plan)
-          : format == "toml"  ? env::settings_toml(plan)
-          : format == "slurm" ? env::settings_slurm(plan)
-                              : env::settings_sh(plan));
+    else if (format != "json")
+        say_findings(plan, console);
+    if (format == "slurm")
+        for (const std::string& command : env::settings_before_slurm(plan))
+            console.warn("--export cannot hold a value with a comma, a blank or a quote",
+                         "before srun: " + command);
     return 0;
 }
 

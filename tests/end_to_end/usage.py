@@ -71,7 +71,7 @@ class Help(Case):
         help_text = self.run_command([TOPORUN, "--help"]).stdout.decode()
         options = re.findall(r"^ {2}(?:-\w, | {4})(--[\w-]+)( [A-Z]+)?", help_text, re.MULTILINE)
         self.assertGreater(len(options), 12)
-        values = {"PERCENT": "30", "SECONDS": "1", "WHEN": "auto", "V": "2.28.9", "NAME": "NCCL_DEBUG",
+        values = {"PERCENT": "30", "HOW": "auto", "SECONDS": "1", "WHEN": "auto", "V": "2.28.9", "NAME": "NCCL_DEBUG",
                   "DIR": os.path.join(self.directory, "run")}
         for option, placeholder in options:
             if option in ("--help", "--version", "--machine", "--from", "--dry-run"):
@@ -145,7 +145,7 @@ class Subcommands(Case):
     def test_env_formats(self):
         for name in ("sh", "json", "toml", "slurm"):
             with self.subTest(format=name):
-                done = self.run_command([TOPORUN, "env", "--format", name])
+                done = self.run_command([TOPORUN, "env", "--ranks-per-node", "1", "--format", name])
                 self.assertEqual(done.returncode, 0, done)
                 self.assertTrue(done.stdout)
         settings = json.loads(self.run_command([TOPORUN, "env", "--json"]).stdout)

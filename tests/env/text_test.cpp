@@ -1,7 +1,13 @@
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/text.hpp"
+#include "env/explain.hpp"
 #include "env/settings_text.hpp"
 #include "env/summary.hpp"
 #include "files.hpp"
@@ -31,7 +37,10 @@ std::string joined(const std::vector<std::string>& lines) {
 }
 
 TEST_CASE("settings as shell text") {
-    check_golden(env::settings_sh(plan(two_node_machine(), without_shim())), "env/settings.sh.txt");
+    const auto made = plan(two_node_machine(), without_shim());
+    check_golden(env::settings_sh(made, true), "env/settings.sh.txt");
+    const std::string all = env::settings_sh(made, true);
+    CHECK(env::settings_sh(made, false) == all.substr(0, all.find("# ")));
 }
 
 TEST_CASE("settings as options of srun") {
@@ -185,8 +194,92 @@ TEST_CASE("lines stay narrow and printable whatever the names and values hold") 
         CHECK(line.size() < 160 - std::string("toporun: ").size());
         CHECK(toporun::printable(line) == line);
     }
-    for (const std::string& line : env::explain_lines(made))
+    for (const std::string& line : env::explain_lines(made)) {
         CHECK(toporun::printable(line) == line);
+        // A long word is not cut.
+        CHECK((line.size() <= env::kExplainWidth || line.find("\\x") != std::string::npos));
+    }
+}
+
+TEST_CASE("text is wrapped between words only") {
+    using Lines = std::vector<std::string>;
+    CHECK(env::wrapped("  why  ", "a bc def", 12) == Lines{"  why  a bc", "       def"});
+    CHECK(env::wrapped("  ", "", 20) == Lines{"  "});
+    CHECK(env::wrapped("- ", "a-word-that-is-long b", 8) == Lines{"- a-word-that-is-long", "  b"});
+    CHECK(env::wrapped("", "\u00e4\u00e4 \u00e4\u00e4", 5) == Lines{"\u00e4\u00e4 \u00e4\u00e4"});
+    CHECK(env::wrapped("", "a  b ", 3) == Lines{"a b"});
+}
+
+TEST_CASE("the explanation says what was the same by default and what was not") {
+    Machine faulty = host(2, 16);
+    add_gpus(faulty, 4, "NVIDIA L40S", PathType::PXB);
+    set_acs_redirect(faulty, AcsRedirect::on);
+    const auto has = [](const std::vector<std::string>& lines, const std::string& line) {
+        return std::find(lines.begin(), lines.end(), line) != lines.end();
+    };
+    CHECK(has(env::explain_lines(plan(faulty, job(4))), "  the pairs: 6 SHM; by default 6 P2P"));
+    CHECK(has(env::explain_lines(plan(hgx_h100(), job(8))), "  the pairs: 28 P2P, as by default"));
+    CHECK(has(env::explain_lines({}), "  ranks bound to CPUs: no"));
+}
+
+/// What `shell` prints; nothing when it is not installed.
+std::optional<std::string> printed_by(const std::string& shell, const std::string& script) {
+    if (std::system(("command -v " + shell + " >/dev/null").c_str()) != 0) return std::nullopt;
+    const std::string command = shell + " -c " + toporun::shell_word(script);
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(::popen(command.c_str(), "r"),
+                                                               ::pclose);
+    REQUIRE(pipe);
+    std::string text;
+    for (int c = std::fgetc(pipe.get()); c != EOF; c = std::fgetc(pipe.get()))
+        text += static_cast<char>(c);
+    return text;
+}
+
+TEST_CASE("every shell reads back what was meant, whatever the value holds") {
+    const std::vector<std::string> values = {
+        "eth0",    "=eth0,ib0", "^docker",      "a b  c",   "it's", "$(echo no)",
+        "`no`",    "\"a\"",     "a\\b\\n",      "*",        "~",    "a;b&c|d",
+        "#no",     "!no",       "x\ny",         "\x1b[31m", "-n",   "%s%d",
+        "${HOME}", "\t",        "\u00e4\u4e16", "{a,b}",    "a=b",  "\xff"};
+    env::Plan made;
+    std::string expected;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        env::Setting one;
+        one.name = "NCCL_VALUE_" + std::to_string(i);
+        one.value = values[i];
+        one.reason = "it's a \"reason\" with `no` $(no) (parenthesis";
+        one.exported = true;
+        made.settings.push_back(one);
+        expected += values[i] + "|";
+    }
+    const TemporaryDirectory directory;
+    for (const bool comments : {false, true}) {
+        const auto file = directory.write("settings", env::settings_sh(made, comments));
+        std::string printing = "printf '%s|'";
+        for (const env::Setting& one : made.settings) printing += " \"$" + one.name + "\"";
+        int shells = 0;
+        for (const std::string shell : {"sh", "bash", "dash", "zsh", "ksh", "busybox sh"}) {
+            const auto text =
+                printed_by(shell, "cd /; eval \"$(cat " + file.string() + ")\"; " + printing);
+            if (!text) continue;
+            ++shells;
+            CAPTURE(shell);
+            CHECK(*text == expected);
+        }
+        CHECK(shells >= 1);
+    }
+}
+
+TEST_CASE("eval without quotes reads ordinary values all the same") {
+    const auto made = plan(two_node_machine(), without_shim());
+    const TemporaryDirectory directory;
+    for (const bool comments : {false, true}) {
+        const auto file = directory.write("settings", env::settings_sh(made, comments));
+        const auto text = printed_by("sh", "cd /; eval $(cat " + file.string() +
+                                               "); echo $NCCL_P2P_LEVEL $NCCL_SOCKET_IFNAME "
+                                               "$OMP_NUM_THREADS $NCCL_DEBUG_FILE");
+        CHECK(text == "NVL eth0 8 /tmp/run/logs/nccl.%h.%p.log\n");
+    }
 }
 
 TEST_CASE("values that a format cannot hold are written so that they survive") {
@@ -197,17 +290,23 @@ TEST_CASE("values that a format cannot hold are written so that they survive") {
     one.reason = "line one\nexport EVIL=1";
     one.exported = true;
     made.settings = {one};
-    CHECK(env::settings_sh(made) ==
-          "# line one\\x0aexport EVIL=1\nexport NCCL_DEBUG_FILE='/tmp/it'\\''s $(here)/"
-          "\"a\\b\x1b.log'\n");
-    CHECK(env::settings_slurm(made).ends_with("\n--export=ALL\n"));
-    CHECK(env::settings_slurm(made).find("write before srun: export NCCL_DEBUG_FILE=") !=
-          std::string::npos);
+    const std::string line = "export NCCL_DEBUG_FILE='/tmp/it'\\''s $(here)/\"a\\b\x1b.log';\n";
+    CHECK(env::settings_sh(made, false) == line);
+    CHECK(env::settings_sh(made, true) == line + "# NCCL_DEBUG_FILE: line one\\x0aexport EVIL=1\n");
+    CHECK(env::settings_slurm(made) == "--export=ALL\n");
+    CHECK(env::settings_before_slurm(made) ==
+          std::vector<std::string>{line.substr(0, line.size() - 2)});
     CHECK(env::settings_toml(made).ends_with(
         "NCCL_DEBUG_FILE = \"/tmp/it's $(here)/\\\"a\\\\b\\u001b.log\"\n"));
+    made.settings[0].value = "/tmp/\xc3\x28";
+    CHECK(env::settings_toml(made) ==
+          "[settings]\n# NCCL_DEBUG_FILE: TOML cannot hold this value, it is no UTF-8: "
+          "/tmp/\\xc3(\n");
     made.settings.clear();
-    CHECK(env::settings_sh(made) == "# everything is left to NCCL\n");
+    CHECK(env::settings_sh(made, true) == "# everything is left alone\n");
+    CHECK(env::settings_sh(made, false) == "");
     CHECK(env::settings_slurm(made) == "--export=ALL\n");
+    CHECK(env::settings_before_slurm(made).empty());
 }
 
 }  // namespace
