@@ -46,9 +46,15 @@ Json placements_array(const env::Plan& plan) {
                          {"gpu", or_null(rank.gpu)},
                          {"cpus", or_null(rank.cpus)},
                          {"numa_node", or_null(rank.numa_node)},
+                         {"memory_node", or_null(rank.memory_node)},
                          {"nics", rank.nics}});
     }
     return ranks;
+}
+
+/// A choice that is no variable.
+Json stage(bool done, const std::string& reason) {
+    return {{"done", done}, {"reason", or_null(reason)}};
 }
 
 }  // namespace
@@ -234,10 +240,15 @@ std::string settings_json(const env::Plan& plan) {
     return dumped({{"schema", "toporun.settings/1"},
                    {"settings", settings_array(plan)},
                    {"pairs", pairs_array(plan)},
+                   {"interfaces", plan.interfaces},
+                   {"ranks_per_node", or_null(plan.ranks_per_node)},
                    {"ranks", placements_array(plan)},
                    {"workers",
                     {{"omp_num_threads", or_null(plan.workers.omp_num_threads)},
                      {"loader_workers", or_null(plan.workers.loader_workers)}}},
+                   {"binding", stage(plan.binds, plan.bind_reason)},
+                   {"log", stage(plan.takes_log, plan.log_reason)},
+                   {"measurement", stage(plan.measures, plan.measure_reason)},
                    {"profile", or_null(plan.profile)},
                    {"findings", findings_array(plan.findings)}});
 }

@@ -79,7 +79,7 @@ env::Plan nvl_plan() {
     }
     for (int i = 0; i < 8; ++i) {
         plan.ranks.push_back(
-            {i, i, detect::CpuSet::parse(fmt::format("{}-{}", 8 * i, 8 * i + 7)), i / 4, {}});
+            {i, i, detect::CpuSet::parse(fmt::format("{}-{}", 8 * i, 8 * i + 7)), i / 4, {}, {}});
     }
     plan.workers = {6, 7};
     plan.takes_log = plan.measures = plan.binds = true;
