@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
+#include <string>
 
 #include "base/text.hpp"
 #include "env/inputs.hpp"
@@ -43,6 +45,26 @@ std::vector<Setting> profile_settings(const Inputs& inputs, const std::vector<Se
         if (value->value) setting.origin = Origin::profile;
         settings.push_back(settle(inputs, std::move(setting)));
     }
+    return settings;
+}
+
+/// NCCL's variables that somebody has set and no decision is about: they hold, and the plan says
+/// so.
+std::vector<Setting> users_settings(const Inputs& inputs, const std::vector<Setting>& decided) {
+    const auto is_name = [](const std::string& name) {
+        return name.starts_with("NCCL_") && std::all_of(name.begin(), name.end(), [](char c) {
+                   return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+               });
+    };
+    std::set<std::string> names;
+    for (const auto& [name, value] : inputs.user.variables)
+        if (is_name(name)) names.insert(name);
+    for (const detect::ConfValue& line : inputs.user.conf)
+        if (is_name(line.name)) names.insert(line.name);
+    for (const Setting& setting : decided) names.erase(setting.name);
+    std::vector<Setting> settings;
+    for (const std::string& name : names)
+        settings.push_back(settle(inputs, left_alone(name, "", "", "as NCCL decides by itself")));
     return settings;
 }
 
@@ -116,6 +138,7 @@ Plan decide(const Job& given, const detect::Machine& machine, const profiles::Kn
     plan.measure_on_demand = measure.on_demand;
 
     append(plan.settings, profile_settings(inputs, plan.settings));
+    append(plan.settings, users_settings(inputs, plan.settings));
     append(plan.findings, user_value_findings(inputs));
     append(plan.findings, leave_findings(inputs, plan.settings));
     return plan;

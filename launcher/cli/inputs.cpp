@@ -172,11 +172,25 @@ Judged judge(const env::Job& job, const detect::Machine& machine, const env::Use
     return judged;
 }
 
+namespace {
+
+/// That the job gets other GPUs than the user meant.
+bool about_visible_gpus(const env::Finding& finding) {
+    if (finding.severity == env::Severity::note) return false;
+    const auto list = env::check_list();
+    return std::any_of(list.begin(), list.end(), [&](const env::CheckInfo& check) {
+        return check.family == "visibility" && check.id == finding.id;
+    });
+}
+
+}  // namespace
+
 env::Plan decide(const env::Job& job, const detect::Machine& machine,
                  const env::UserEnvironment& user, const env::Options& options) {
     Judged judged = judge(job, machine, user, options);
     std::vector<env::Finding>& findings = judged.plan.findings;
-    for (env::Finding& fault : env::broken_findings(judged.diagnosis)) {
+    for (env::Finding& fault : judged.diagnosis.findings) {
+        if (fault.severity != env::Severity::broken && !about_visible_gpus(fault)) continue;
         const bool told =
             std::any_of(findings.begin(), findings.end(),
                         [&](const env::Finding& other) { return other.id == fault.id; });

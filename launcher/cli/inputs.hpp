@@ -38,7 +38,8 @@ struct Judged {
 Judged judge(const env::Job& job, const detect::Machine& machine, const env::UserEnvironment& user,
              const env::Options& options);
 
-/// The plan alone, with the faults among its findings that break the job.
+/// The plan alone, with the faults among its findings that break the job or give it other GPUs than
+/// the user meant.
 env::Plan decide(const env::Job& job, const detect::Machine& machine,
                  const env::UserEnvironment& user, const env::Options& options);
 

@@ -110,6 +110,10 @@ class Formats(OtherMachine, Case):
         findings = {finding["id"] for finding in json.loads(done.stdout)["findings"]}
         self.assertIn("p2p-level-not-a-level", findings)
 
+    def test_gpus_other_than_meant_are_a_finding(self):
+        done = self.settings("--json", CUDA_VISIBLE_DEVICES="MIG-a,MIG-b")
+        self.assertIn("mig-several-instances", {one["id"] for one in json.loads(done.stdout)["findings"]})
+
     def test_findings_go_to_stderr_and_change_neither_text_nor_status(self):
         for form in ("sh", "toml", "slurm"):
             with self.subTest(form=form):

@@ -263,6 +263,20 @@ TEST_CASE("values of the user that NCCL takes for something else are said") {
     }
 }
 
+TEST_CASE("a variable of NCCL that the user set is in the plan though no decision is about it") {
+    env::UserEnvironment environment = user({{"NCCL_IB_TC", "106"}, {"HOME", "/root"}});
+    environment.conf = {{"NCCL_IB_SL", "3", "/etc/nccl.conf:1"},
+                        {"NCCL_IB_SL ", "4", "/etc/nccl.conf:2"}};
+    const auto made = plan(host(1, 4), job(2), environment);
+    CHECK(setting(made, "NCCL_IB_TC").value == "106");
+    CHECK(env::origin_text(setting(made, "NCCL_IB_TC")) == "user");
+    CHECK(setting(made, "NCCL_IB_SL").value == "3");
+    CHECK(env::origin_text(setting(made, "NCCL_IB_SL")) == "conf");
+    CHECK_FALSE(setting(made, "NCCL_IB_TC").exported);
+    CHECK_FALSE(has_setting(made, "HOME"));
+    CHECK_FALSE(has_setting(made, "NCCL_IB_SL "));
+}
+
 TEST_CASE("a name to leave that toporun never sets is said with the one that was meant") {
     struct Row {
         std::string name, fix;
