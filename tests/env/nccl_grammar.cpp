@@ -227,12 +227,18 @@ std::string absolute_file(const std::string& value, const Reader&) {
 
 // --- GPUs -------------------------------------------------------------------------------------
 
-std::string gpu_uuids(const std::string& value, const Reader& reader) {
-    std::set<std::string> known, seen;
+/// UUIDs in full, or numbers of nvidia-smi; CUDA stops reading at the first word of another kind.
+std::string gpu_list(const std::string& value, const Reader& reader) {
+    std::set<std::string> uuids, seen;
     for (const detect::Gpu& gpu : reader.machine.gpus)
-        if (gpu.uuid) known.insert(*gpu.uuid);
-    for (const std::string& word : split(value, ',')) {
-        if (!known.contains(word)) return "no UUID of this machine: " + word;
+        if (gpu.uuid) uuids.insert(*gpu.uuid);
+    const std::vector<std::string> words = split(value, ',');
+    for (const std::string& word : words) {
+        const auto number = plain_integer(word);
+        if (number.has_value() != plain_integer(words.front()).has_value()) return "mixed kinds";
+        const bool known = number ? *number < static_cast<long long>(reader.machine.gpus.size())
+                                  : uuids.contains(word);
+        if (!known) return "no GPU of this machine: " + word;
         if (!seen.insert(word).second) return "twice: " + word;
     }
     return "";
@@ -262,7 +268,8 @@ const std::map<std::string, Rule>& rules() {
         {"NCCL_DEBUG_SUBSYS", subsystems},
         {"NCCL_DEBUG_FILE", log_file},
         {"NCCL_PROFILER_PLUGIN", absolute_file},
-        {"CUDA_VISIBLE_DEVICES", gpu_uuids},
+        {"CUDA_VISIBLE_DEVICES", gpu_list},
+        {"HIP_VISIBLE_DEVICES", gpu_list},
         {"CUDA_DEVICE_ORDER", device_order},
     };
     return all;

@@ -115,6 +115,11 @@ void check_settings(const Draw& draw, const env::Plan& plan, Faults& faults) {
     }
     for (const char* always : {"NCCL_P2P_LEVEL", "NCCL_SOCKET_IFNAME"})
         if (!names.contains(always)) faults.push_back(std::string("not decided: ") + always);
+    const auto list = exported(plan, "CUDA_VISIBLE_DEVICES");
+    if (list && list->find_first_not_of("0123456789,") == std::string::npos &&
+        exported(plan, "CUDA_DEVICE_ORDER") != "PCI_BUS_ID" &&
+        users(draw, "CUDA_DEVICE_ORDER") != "PCI_BUS_ID")
+        faults.push_back("numbers of GPUs in an order that CUDA does not use");
     long long product = 1;
     for (const char* factor : {"NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD"})
         if (const auto value = exported(plan, factor)) product *= std::stoll(*value);
