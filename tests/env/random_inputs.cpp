@@ -379,14 +379,15 @@ std::vector<profiles::Measured> draw_measured(Dice& dice, const Machine& machine
     measured.name = "drawn";
     measured.driver = machine.software.driver.value_or("");
     measured.kernel = machine.software.kernel;
+    measured.iommu = machine.software.iommu_mode;
     for (const detect::Gpu& gpu : machine.gpus)
-        if (gpu.pci) measured.gpus.push_back(gpu.pci->text());
+        if (gpu.pci) measured.gpus.push_back({gpu.pci->text(), gpu.uuid.value_or("")});
     const bool p2p_wins = dice.one_in(2);
     for (std::size_t a = 0; a < measured.gpus.size(); ++a)
         for (std::size_t b = a + 1; b < measured.gpus.size(); ++b) {
             profiles::MeasuredPair pair;
-            pair.a = measured.gpus[a];
-            pair.b = measured.gpus[b];
+            pair.a = measured.gpus[a].pci;
+            pair.b = measured.gpus[b].pci;
             pair.p2p_gbytes_per_s = (p2p_wins ? 20.0 : 4.0) + static_cast<double>(dice.number(4));
             pair.shm_gbytes_per_s = 10.0 + static_cast<double>(dice.number(4));
             if (dice.one_in(10)) pair.shm_gbytes_per_s.reset();
