@@ -24,6 +24,7 @@ PairMatrix::PairMatrix(const detect::Machine& machine) : machine_(machine) {
     paths_known_ = size > 0 && square(machine.gpu_paths, size);
     access_known_ = size > 0 && square(machine.peer_access, size);
     redirect_known_ = size > 0 && square(machine.gpu_acs_redirect, size);
+    bandwidth_known_ = size > 0 && square(machine.gpu_path_gbytes_per_s, size);
     links_known_ =
         size > 0 && square(machine.gpu_links, size) &&
         std::any_of(
@@ -57,6 +58,14 @@ detect::AcsRedirect PairMatrix::acs_redirect(int a, int b) const {
 int PairMatrix::links(int a, int b) const {
     if (!links_known_) return 0;
     return std::max(0, std::min(at(machine_.gpu_links, a, b), at(machine_.gpu_links, b, a)));
+}
+
+std::optional<double> PairMatrix::path_gbytes_per_s(int a, int b) const {
+    if (!bandwidth_known_) return std::nullopt;
+    const auto there = at(machine_.gpu_path_gbytes_per_s, a, b);
+    const auto back = at(machine_.gpu_path_gbytes_per_s, b, a);
+    if (!there || !back) return there ? there : back;
+    return std::min(*there, *back);
 }
 
 bool PairMatrix::direct_nvlink(int a, int b) const {

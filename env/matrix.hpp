@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "detect/machine.hpp"
 
 namespace toporun::env {
@@ -23,12 +25,15 @@ class PairMatrix {
     /// One of the two is split into MIG instances, between which there is no P2P.
     bool mig(int a, int b) const;
     int links(int a, int b) const;  ///< 0 when unknown
+    /// By NCCL's constants, one direction, the slower of the two; nothing when unknown.
+    std::optional<double> path_gbytes_per_s(int a, int b) const;
 
   private:
     const detect::Machine& machine_;
     bool paths_known_ = false;
     bool access_known_ = false;
     bool redirect_known_ = false;
+    bool bandwidth_known_ = false;
     bool links_known_ = false;  ///< and some pair has one
 };
 

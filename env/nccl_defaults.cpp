@@ -134,7 +134,9 @@ bool assumed_refused(const Inputs& inputs, const PairMatrix& matrix, int a, int 
 
 std::string pair_transport(const Inputs& inputs, const PairMatrix& matrix, int a, int b,
                            const TransportSwitches& switches) {
-    const std::string otherwise = switches.shm_disabled ? "NET" : "SHM";
+    const auto x = static_cast<std::size_t>(a), y = static_cast<std::size_t>(b);
+    const bool network = !switches.network.empty() && switches.network[x][y];
+    const std::string otherwise = network || switches.shm_disabled ? "NET" : "SHM";
     const PathType path = matrix.path(a, b);
     if (path > switches.level || matrix.mig(a, b)) return otherwise;
     if (matrix.peer_access(a, b) == detect::PeerAccess::refused) {
@@ -144,7 +146,7 @@ std::string pair_transport(const Inputs& inputs, const PairMatrix& matrix, int a
                    ? "NONE"
                    : otherwise;
     }
-    if (assumed_refused(inputs, matrix, a, b)) return otherwise;
+    if (network || assumed_refused(inputs, matrix, a, b)) return otherwise;
     return path == PathType::NVB ? "P2P-indirect" : "P2P";
 }
 

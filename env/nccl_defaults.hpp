@@ -32,16 +32,16 @@ bool is_level_digit(const std::string& value);
 /// What may keep NCCL from P2P or shared memory beside the level.
 struct TransportSwitches {
     detect::PathType level = detect::PathType::PXB;
-    bool shm_disabled = false;         ///< NCCL_SHM_DISABLE=1
-    bool ignore_disabled_p2p = false;  ///< NCCL_IGNORE_DISABLED_P2P of 1 or more
+    bool shm_disabled = false;                    ///< NCCL_SHM_DISABLE=1
+    bool ignore_disabled_p2p = false;             ///< NCCL_IGNORE_DISABLED_P2P of 1 or more
+    std::vector<std::vector<bool>> network = {};  ///< network_pairs()
 };
 
 /// The driver's answer for the pair is not known, no NVLink joins it, and a stock driver refuses
 /// peer access to one of the two: the answer that pair_transport() assumes.
 bool assumed_refused(const Inputs& inputs, const PairMatrix& matrix, int a, int b);
 
-/// P2P, P2P-indirect, SHM, NET, or NONE where NCCL stops with an error. The network inside a node
-/// (for pairs whose adapters are faster than their path, NCCL 2.14 and later) is not modelled.
+/// P2P, P2P-indirect, SHM, NET, or NONE where NCCL stops with an error.
 std::string pair_transport(const Inputs& inputs, const PairMatrix& matrix, int a, int b,
                            const TransportSwitches& switches);
 

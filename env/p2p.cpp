@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "base/text.hpp"
 #include "env/match_known_bad.hpp"
 #include "env/nccl_defaults.hpp"
+#include "env/network_inside.hpp"
+#include "env/p2p_measured.hpp"
 #include "env/p2p_user.hpp"
 
 namespace toporun::env {
@@ -189,39 +192,111 @@ struct Choice {
     std::vector<Finding> findings;
 };
 
-Choice choose(const Inputs& inputs, const PairMatrix& matrix, const Links& links,
-              const std::string& nccl_default) {
-    Choice choice;
+/// What choose() looks at.
+struct Question {
+    const Inputs& inputs;
+    const PairMatrix& matrix;
+    const Links& links;
+    const TransportSwitches& defaults;
+    const std::string& nccl_default;
+    MeasuredMachine measured;
+};
+
+/// The faults, without the pairs on which a measurement found the data intact all the same.
+std::vector<P2pFault> faults_of(const Question& question) {
+    if (question.inputs.rccl) return {};
+    std::vector<P2pFault> faults =
+        p2p_faults(question.inputs, question.matrix, question.links.pcie);
+    for (P2pFault& fault : faults) {
+        const auto intact = [&](const GpuPair& pair) {
+            const auto* seen = question.measured.pair(pair.first, pair.second);
+            return seen != nullptr && seen->p2p_gbytes_per_s && seen->intact;
+        };
+        const std::size_t before = fault.pairs.size();
+        std::erase_if(fault.pairs, intact);
+        if (fault.pairs.size() == before) continue;
+        fault.evidence += fmt::format("; yet data was intact on {} of these pairs, measured {}",
+                                      before - fault.pairs.size(), question.measured.profile->date);
+    }
+    const auto broken = measured_broken(question.measured, question.links.pcie);
+    if (!broken.empty())
+        faults.insert(faults.begin(), measured_fault(broken, *question.measured.profile));
+    return faults;
+}
+
+/// By the measurement of this machine, if it holds a better level than NCCL's default.
+std::optional<Setting> by_measurement(const Question& question, const std::vector<GpuPair>& bad) {
+    const auto level =
+        measured_level(question.inputs, question.matrix, question.defaults, question.measured, bad);
+    if (!level) return std::nullopt;
+    const std::string reason = fmt::format(
+        "measured on this machine ('{}'): faster than NCCL's own choice for some pairs, slower for "
+        "none",
+        question.measured.profile->name);
+    const std::string evidence = fmt::format("{}; {}", level->evidence, question.links.text());
+    Setting setting = level->level == PathType::LOC
+                          ? detected(kP2pDisable, "1", reason, evidence, question.nccl_default)
+                          : detected(kP2pLevel, std::string(detect::path_name(level->level)),
+                                     reason, evidence, question.nccl_default);
+    setting.origin = Origin::measured;
+    return setting;
+}
+
+/// A profile's word on the level, where nothing on this machine decides.
+Setting by_profile(const Question& question) {
+    const Inputs& inputs = question.inputs;
+    const Links& links = question.links;
+    Setting setting = left_alone(kP2pLevel, left_reason(inputs, links),
+                                 links.pairs ? links.text() : "", question.nccl_default);
+    if (question.measured.profile != nullptr && links.pairs > 0 && !inputs.rccl)
+        setting.reason = fmt::format(
+            "no level is better than NCCL's own for some pairs and worse for none, measured {} "
+            "('{}')",
+            question.measured.profile->date, question.measured.profile->name);
+    else if (!question.measured.misfit.empty())
+        setting.reason += "; " + question.measured.misfit;
     const profiles::Value* profile = profile_value(inputs, kP2pLevel);
+    if (profile == nullptr || links.pairs == 0) return setting;
+    if (!profile->value) {
+        cite_profile(inputs, *profile, setting);
+        return setting;
+    }
+    const auto level = level_of_value(*profile->value, inputs.nccl);
+    if (level && keeps_nvlink(inputs, question.matrix, *level)) {
+        setting.value = profile->value;
+        cite_profile(inputs, *profile, setting);
+    }
+    return setting;
+}
+
+Choice choose(const Question& question) {
+    const Inputs& inputs = question.inputs;
+    const Links& links = question.links;
+    Choice choice;
+    choice.findings = measured_findings(inputs, question.matrix, question.measured);
     if (const auto level = level_of_links(inputs, links)) {
-        choice.setting =
-            detected(kP2pLevel, *level, level_reason(inputs, *level), links.text(), nccl_default);
+        choice.setting = detected(kP2pLevel, *level, level_reason(inputs, *level), links.text(),
+                                  question.nccl_default);
+        const profiles::Value* profile = profile_value(inputs, kP2pLevel);
         if (profile != nullptr && profile->value == level)
             cite_profile(inputs, *profile, choice.setting);
         return choice;
     }
-    const auto faults =
-        inputs.rccl ? std::vector<P2pFault>{} : p2p_faults(inputs, matrix, links.pcie);
+    const std::vector<P2pFault> faults = faults_of(question);
     for (const P2pFault& fault : faults)
         choice.findings.push_back({fault.id, Severity::slow, fault.what, fault.evidence,
                                    "P2P over PCIe may hang, lose data or run at half speed",
                                    fault.fix, ""});
-    if (const P2pFault fault = gravest_of(faults); !fault.pairs.empty()) {
-        choice.setting = against_fault(inputs, fault, matrix, links, nccl_default);
-        return choice;
-    }
-    choice.setting = left_alone(kP2pLevel, left_reason(inputs, links),
-                                links.pairs ? links.text() : "", nccl_default);
-    if (profile == nullptr || links.pairs == 0) return choice;
-    if (!profile->value) {
-        cite_profile(inputs, *profile, choice.setting);
-        return choice;
-    }
-    const auto level = level_of_value(*profile->value, inputs.nccl);
-    if (level && keeps_nvlink(inputs, matrix, *level)) {
-        choice.setting.value = profile->value;
-        cite_profile(inputs, *profile, choice.setting);
-    }
+    const P2pFault fault = gravest_of(faults);
+    if (auto setting = by_measurement(question, fault.pairs))
+        choice.setting = std::move(*setting);
+    else if (!fault.pairs.empty())
+        choice.setting =
+            against_fault(inputs, fault, question.matrix, links, question.nccl_default);
+    else
+        choice.setting = by_profile(question);
+    if (fault.id == "p2p-measured-broken" && choice.setting.value)
+        choice.setting.origin = Origin::measured;
     return choice;
 }
 
@@ -232,6 +307,10 @@ TransportSwitches switches_of_plan(const Inputs& inputs, const std::vector<Setti
     };
     switches.shm_disabled = number("NCCL_SHM_DISABLE") == 1;
     switches.ignore_disabled_p2p = number("NCCL_IGNORE_DISABLED_P2P") >= 1;
+    // Without RDMA, or when the user forbids it, the adapters carry nothing between these GPUs.
+    if (number("NCCL_NET_DISABLE_INTRA") == 1 || number("NCCL_IB_DISABLE") != 0 ||
+        user_value(inputs, "NCCL_NET") == "Socket")
+        switches.network.clear();
     for (const Setting& setting : settings)
         if (setting.name == kP2pLevel && setting.value)
             if (const auto level = level_of_value(*setting.value, inputs.nccl))
@@ -242,16 +321,31 @@ TransportSwitches switches_of_plan(const Inputs& inputs, const std::vector<Setti
     return switches;
 }
 
+/// `srun toporun program` with one GPU bound to each task: the communicator has more GPUs of this
+/// host than this task sees.
+bool one_gpu_a_task(const Inputs& inputs) {
+    return inputs.visible.size() == 1 && inputs.job.launcher == "plain" &&
+           inputs.job.ranks_per_node.value_or(1) > 1 && inputs.machine.gpus.size() > 1;
+}
+
 }  // namespace
 
-P2pDecision decide_p2p(const Inputs& inputs) {
+P2pDecision decide_p2p(const Inputs& given) {
     P2pDecision decision;
+    const bool one_each = one_gpu_a_task(given);
+    Inputs inputs = given;
+    if (one_each) {
+        inputs.visible.resize(given.machine.gpus.size());
+        std::iota(inputs.visible.begin(), inputs.visible.end(), 0);
+    }
     const PairMatrix matrix(inputs.machine);
     const std::vector<int> gpus = gpus_in_job(inputs);
     const LevelDefault level = default_p2p_level(inputs, static_cast<int>(gpus.size()));
     TransportSwitches defaults;
     defaults.level = level.level;
-    if (matrix.known())
+    defaults.network = network_pairs(inputs, matrix, gpus);
+    // Of one GPU a task nobody knows which, unless the tasks have them all.
+    if (matrix.known() && (!one_each || gpus.size() == inputs.visible.size()))
         each_pair(gpus, [&](int a, int b) {
             if (matrix.path(a, b) == PathType::DIS) return;  // a cut capture does not tell
             const std::string transport = pair_transport(inputs, matrix, a, b, defaults);
@@ -264,7 +358,12 @@ P2pDecision decide_p2p(const Inputs& inputs) {
         choice.setting =
             left_alone(kP2pLevel, "the paths between the GPUs are not known", "", nccl_default);
     else
-        choice = choose(inputs, matrix, links_of(inputs, matrix, defaults), nccl_default);
+        choice = choose({inputs, matrix, links_of(inputs, matrix, defaults), defaults, nccl_default,
+                         measured_machine(inputs)});
+
+    if (one_each)
+        choice.setting.evidence +=
+            "; one GPU is visible to each task, the other tasks have others of this host";
 
     // One decision: a user's value of either variable settles both.
     Setting wanted = choice.setting;

@@ -37,4 +37,7 @@ struct P2pFault {
 std::vector<P2pFault> p2p_faults(const Inputs& inputs, const PairMatrix& matrix,
                                  const std::vector<GpuPair>& pcie);
 
+/// A measurement of this machine found wrong data on `pairs`, which are not empty.
+P2pFault measured_fault(const std::vector<GpuPair>& pairs, const profiles::Measured& measured);
+
 }  // namespace toporun::env

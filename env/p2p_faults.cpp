@@ -102,4 +102,13 @@ std::vector<P2pFault> p2p_faults(const Inputs& inputs, const PairMatrix& matrix,
     return faults;
 }
 
+P2pFault measured_fault(const std::vector<GpuPair>& pairs, const profiles::Measured& measured) {
+    return {"p2p-measured-broken", "data does not arrive over P2P",
+            fmt::format("wrong data between {}, measured {} ({}, '{}')", pairs_text(pairs),
+                        measured.date, measured.tool, measured.name),
+            "look for the cause: IOMMU in pass-through (iommu=pt), ACS off on the bridges, "
+            "resizable BAR on, another driver; then measure again",
+            pairs};
+}
+
 }  // namespace toporun::env

@@ -63,6 +63,12 @@ constexpr Check kGpuChecks[] = {
       "GPUs that would use P2P over PCIe against the rows of known-bad.toml that decide: their "
       "driver claims P2P that does not work"},
      nullptr},
+    {{"p2p-measured-broken", kFamily, Severity::broken,
+      "what a measured profile of this machine says of the data that went over P2P"},
+     nullptr},
+    {{"measured-stale", kFamily, Severity::note,
+      "driver, kernel and IOMMU mode of a measured profile against those of this machine"},
+     nullptr},
     {{"acs-redirect", kFamily, Severity::slow,
       "PCIe access control between GPUs that would use P2P: redirected traffic runs through the "
       "CPU, and under an IOMMU it may hang or be lost"},

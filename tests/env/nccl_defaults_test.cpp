@@ -119,4 +119,60 @@ TEST_CASE("a refused pair over NVLink stops NCCL and others fall to shared memor
     CHECK(plan(machine, job(2)).pairs.at(0).transport_default == "SHM");
 }
 
+TEST_CASE("transports follow the version at each change of the defaults") {
+    struct Row {
+        std::string version;
+        Machine machine;
+        int gpus;
+        PathType path;
+        std::string transport;
+    };
+    const Machine intel = cpu("GenuineIntel"), amd = cpu("AuthenticAMD"),
+                  broadwell = cpu("GenuineIntel", "x86_64", 0x4f), arm = cpu("ARM", "aarch64"),
+                  power = cpu("", "ppc64le");
+    const std::vector<Row> rows = {
+        {"2.8.3", intel, 4, PathType::PHB, "P2P"},
+        {"2.8.4", intel, 4, PathType::SYS, "SHM"},
+        {"2.8.4", broadwell, 4, PathType::PHB, "SHM"},
+        {"2.9.6", intel, 4, PathType::PHB, "SHM"},
+        {"2.9.6", intel, 4, PathType::PXB, "P2P"},
+        {"2.9.6", amd, 8, PathType::SYS, "P2P"},
+        {"2.22.3", amd, 8, PathType::SYS, "P2P"},
+        {"2.22.3", amd, 8, PathType::PHB, "P2P"},
+        {"2.22.3", arm, 4, PathType::PHB, "SHM"},
+        {"2.22.3", power, 4, PathType::SYS, "P2P"},
+        {"2.23.4", amd, 8, PathType::PHB, "SHM"},
+        {"2.23.4", amd, 2, PathType::SYS, "P2P"},
+        {"2.23.4", power, 4, PathType::SYS, "SHM"},
+        {"2.23.4", intel, 2, PathType::PHB, "SHM"},
+        {"2.30.7", amd, 3, PathType::SYS, "SHM"},
+        {"2.30.7", amd, 2, PathType::SYS, "P2P"},
+        {"2.30.7", arm, 2, PathType::PXB, "P2P"},
+        {"2.8.3", intel, 4, PathType::NVB, "P2P-indirect"},
+        {"2.30.7", intel, 4, PathType::C2C, "P2P"},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.version);
+        CAPTURE(row.machine.cpu.vendor);
+        CAPTURE(row.gpus);
+        Machine machine = row.machine;
+        add_gpus(machine, row.gpus, "NVIDIA A40", row.path);
+        machine.software.nccl_version = row.version;
+        const auto made = plan(machine, job(row.gpus));
+        CHECK(count_transport(made, row.transport, true) == row.gpus * (row.gpus - 1) / 2);
+    }
+}
+
+TEST_CASE("NCCL_IGNORE_DISABLED_P2P saves the start and brings no P2P") {
+    Machine machine = host(1, 8);
+    add_gpus(machine, 2, "NVIDIA H100 80GB HBM3", PathType::NVL, 18);
+    set_peer_access(machine, PeerAccess::refused);
+    for (const char* value : {"1", "2"})
+        CHECK(plan(machine, job(2), user({{"NCCL_IGNORE_DISABLED_P2P", value}}))
+                  .pairs.at(0)
+                  .transport == "SHM");
+    CHECK(plan(machine, job(2), user({{"NCCL_IGNORE_DISABLED_P2P", "0"}})).pairs.at(0).transport ==
+          "NONE");
+}
+
 }  // namespace

@@ -135,6 +135,23 @@ TEST_CASE("the level is decided for every visible GPU and the default for those 
                    "NCCL_P2P_LEVEL") == "NVL");
 }
 
+TEST_CASE("tasks that see one GPU each are decided for with all GPUs of the host") {
+    const auto one_visible = user({{"CUDA_VISIBLE_DEVICES", "3"}});
+    env::Job task = job(8);
+    task.launcher = "plain";
+    const auto full = plan(hgx_h100(), task, one_visible);
+    CHECK(exported(full, "NCCL_P2P_LEVEL") == "NVL");
+    CHECK(full.pairs.size() == 28);
+    CHECK(setting(full, "NCCL_P2P_LEVEL").evidence.find("one GPU is visible to each task") !=
+          std::string::npos);
+    task.ranks_per_node = 4;  // four of the eight, nobody knows which
+    const auto half = plan(hgx_h100(), task, one_visible);
+    CHECK(exported(half, "NCCL_P2P_LEVEL") == "NVL");
+    CHECK(half.pairs.empty());
+    task.ranks_per_node = 1;
+    CHECK_FALSE(exported(plan(hgx_h100(), task, one_visible), "NCCL_P2P_LEVEL"));
+}
+
 TEST_CASE("a fault on the PCIe way takes PCIe P2P away and never NVLink") {
     struct Row {
         std::string name;
