@@ -64,8 +64,9 @@ struct Gpu {
     friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
-/// Whether PCIe access control (ACS) sends the traffic of a GPU pair up to the CPU's root complex
-/// where the bridges would otherwise pass it on directly.
+/// Whether PCIe access control (ACS) changes the way of a GPU pair's traffic: a switch that would
+/// pass it on directly sends it up to the CPU's root complex, or, between root ports, it goes
+/// through an IOMMU that translates (software/acs.hpp).
 enum class AcsRedirect { unknown, off, on };
 
 /// Driver's statement about peer access of a pair (NVML P2P status, read and write).
@@ -195,7 +196,7 @@ struct Software {
     std::string kernel;                       ///< uname release
     std::vector<std::string> nccl_plugins;    ///< "libnccl-net.so" ... found on the library path
     std::optional<bool> iommu_translating;    ///< DMA remapping on and not pass-through
-    std::optional<bool> acs_redirect;         ///< on a bridge above a GPU; empty = not readable
+    std::optional<bool> acs_redirect;         ///< by a bridge above a GPU; empty = not readable
     std::string iommu_mode;                   ///< "off", "pass-through", "translating", "" unknown
     std::optional<bool> driver_open;          ///< NVIDIA's open kernel modules
     /// Loaded modules that matter to NCCL ("nvidia_peermem", "gdrdrv", "efa"); nothing = unknown.

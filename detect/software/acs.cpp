@@ -42,14 +42,39 @@ std::optional<bool> bridge_redirects(const Files& files, const PciAddress& bridg
     return false;
 }
 
-/// The port right below what `device` and `other` have in common on the way up; nothing for a
-/// device that stands there itself.
-std::optional<PciAddress> turning_port(const PciDevice& device, const PciDevice& other) {
-    std::size_t own = device.bridges.size(), others = other.bridges.size();
-    while (own > 0 && others > 0 && device.bridges[own - 1] == other.bridges[others - 1])
-        --own, --others;
-    if (own == 0) return std::nullopt;
-    return device.bridges[own - 1];
+using Ways = std::vector<std::optional<AcsWay>>;
+using Matrix = std::vector<std::vector<AcsRedirect>>;
+
+/// Whether the port changes the way of what turns there.
+AcsRedirect effect_of(const AcsPort& port, std::optional<bool> iommu_translating) {
+    if (port.root && iommu_translating == false) return AcsRedirect::off;
+    if (!port.redirects) return AcsRedirect::unknown;
+    if (!*port.redirects) return AcsRedirect::off;
+    return port.root && !iommu_translating ? AcsRedirect::unknown : AcsRedirect::on;
+}
+
+/// The same where `way`, of which the last `common` ports are that of the other device too, turns.
+AcsRedirect effect_at_turn(const AcsWay& way, std::size_t common,
+                           std::optional<bool> iommu_translating) {
+    if (common == way.size()) return AcsRedirect::off;  // the device stands at the turn itself
+    const AcsPort& port = way[way.size() - common - 1];
+    if (common == 0 && !port.root) return AcsRedirect::unknown;
+    return effect_of(port, iommu_translating);
+}
+
+std::size_t common_ports(const AcsWay& a, const AcsWay& b) {
+    std::size_t common = 0;
+    while (common < a.size() && common < b.size() &&
+           a[a.size() - common - 1].address == b[b.size() - common - 1].address)
+        ++common;
+    return common;
+}
+
+bool is_told(const Matrix& matrix) {
+    return std::any_of(matrix.begin(), matrix.end(), [](const auto& row) {
+        return std::any_of(row.begin(), row.end(),
+                           [](AcsRedirect cell) { return cell != AcsRedirect::unknown; });
+    });
 }
 
 bool share_switch(const PciDevice& a, const PciDevice& b) {
@@ -62,71 +87,35 @@ class Bridges {
   public:
     explicit Bridges(const Files& files) : files_(files) {}
 
+    AcsWay way(const PciDevice& device) {
+        AcsWay way;
+        for (const PciAddress& bridge : device.bridges)
+            way.push_back({bridge, way.size() + 1 == device.bridges.size(), redirects(bridge)});
+        return way;
+    }
+
+  private:
     std::optional<bool> redirects(const PciAddress& bridge) {
         const auto known = known_.find(bridge);
         if (known != known_.end()) return known->second;
         return known_.emplace(bridge, bridge_redirects(files_, bridge)).first->second;
     }
 
-    AcsRedirect between(const PciDevice& a, const PciDevice& b) {
-        AcsRedirect redirect = AcsRedirect::off;
-        for (const auto& port : {turning_port(a, b), turning_port(b, a)}) {
-            if (!port) continue;
-            const auto told = redirects(*port);
-            if (told && *told) return AcsRedirect::on;
-            if (!told) redirect = AcsRedirect::unknown;
-        }
-        return redirect;
-    }
-
-  private:
     const Files& files_;
     std::map<PciAddress, std::optional<bool>> known_;
 };
 
 using Devices = std::vector<std::optional<PciDevice>>;
-using Matrix = std::vector<std::vector<AcsRedirect>>;
 
-bool is_told(const Matrix& matrix) {
-    return std::any_of(matrix.begin(), matrix.end(), [](const auto& row) {
-        return std::any_of(row.begin(), row.end(),
-                           [](AcsRedirect cell) { return cell != AcsRedirect::unknown; });
-    });
-}
-
-std::optional<bool> above_gpus(Bridges& bridges, const Devices& gpus) {
-    bool any = false, all_read = true;
-    for (const auto& gpu : gpus) {
-        if (!gpu) continue;
-        for (const PciAddress& bridge : gpu->bridges) {
-            const auto told = bridges.redirects(bridge);
-            if (told && *told) return true;
-            any = true;
-            all_read = all_read && told;
-        }
-    }
-    if (!any || !all_read) return std::nullopt;
-    return false;
-}
-
-Matrix between_gpus(Bridges& bridges, const Devices& gpus) {
-    Matrix matrix(gpus.size(), std::vector<AcsRedirect>(gpus.size(), AcsRedirect::unknown));
-    for (std::size_t a = 0; a < gpus.size(); ++a)
-        for (std::size_t b = 0; b < a; ++b)
-            if (gpus[a] && gpus[b])
-                matrix[a][b] = matrix[b][a] = bridges.between(*gpus[a], *gpus[b]);
-    if (!is_told(matrix)) return {};
-    for (std::size_t a = 0; a < gpus.size(); ++a) matrix[a][a] = AcsRedirect::off;
-    return matrix;
-}
-
-Matrix towards_nics(Bridges& bridges, const Devices& gpus, const Devices& nics) {
+Matrix towards_nics(Bridges& bridges, const Devices& gpus, const Devices& nics,
+                    std::optional<bool> iommu_translating) {
     Matrix matrix;
     for (const auto& gpu : gpus) {
         matrix.emplace_back(nics.size(), AcsRedirect::unknown);
         for (std::size_t i = 0; gpu && i < nics.size(); ++i)
             if (nics[i] && share_switch(*gpu, *nics[i]))
-                matrix.back()[i] = bridges.between(*gpu, *nics[i]);
+                matrix.back()[i] =
+                    acs_between(bridges.way(*gpu), bridges.way(*nics[i]), iommu_translating);
     }
     if (!is_told(matrix)) return {};
     return matrix;
@@ -134,18 +123,56 @@ Matrix towards_nics(Bridges& bridges, const Devices& gpus, const Devices& nics) 
 
 }  // namespace
 
+AcsRedirect acs_between(const AcsWay& a, const AcsWay& b, std::optional<bool> iommu_translating) {
+    const std::size_t common = common_ports(a, b);
+    const AcsRedirect there = effect_at_turn(a, common, iommu_translating);
+    const AcsRedirect back = effect_at_turn(b, common, iommu_translating);
+    if (there == AcsRedirect::on || back == AcsRedirect::on) return AcsRedirect::on;
+    return there == back ? there : AcsRedirect::unknown;
+}
+
+std::vector<std::vector<AcsRedirect>> acs_matrix(const std::vector<std::optional<AcsWay>>& gpus,
+                                                 std::optional<bool> iommu_translating) {
+    Matrix matrix(gpus.size(), std::vector<AcsRedirect>(gpus.size(), AcsRedirect::unknown));
+    for (std::size_t a = 0; a < gpus.size(); ++a)
+        for (std::size_t b = 0; b < a; ++b)
+            if (gpus[a] && gpus[b])
+                matrix[a][b] = matrix[b][a] = acs_between(*gpus[a], *gpus[b], iommu_translating);
+    if (!is_told(matrix)) return {};
+    for (std::size_t a = 0; a < gpus.size(); ++a) matrix[a][a] = AcsRedirect::off;
+    return matrix;
+}
+
+std::optional<bool> acs_above(const std::vector<std::optional<AcsWay>>& gpus,
+                              std::optional<bool> iommu_translating) {
+    bool any = false, all_known = true;
+    for (const auto& gpu : gpus)
+        for (const AcsPort& port : gpu.value_or(AcsWay{})) {
+            const AcsRedirect effect = effect_of(port, iommu_translating);
+            if (effect == AcsRedirect::on) return true;
+            any = true;
+            all_known = all_known && effect == AcsRedirect::off;
+        }
+    if (!any || !all_known) return std::nullopt;
+    return false;
+}
+
 void detect_acs(const Files& files, Machine& machine) {
     if (machine.gpus.empty()) return;
+    Bridges bridges(files);
     Devices gpus, nics;
-    for (const Gpu& gpu : machine.gpus)
+    Ways ways;
+    for (const Gpu& gpu : machine.gpus) {
         gpus.push_back(gpu.pci ? read_pci_device(files, *gpu.pci) : std::nullopt);
+        ways.push_back(gpus.back() ? std::optional(bridges.way(*gpus.back())) : std::nullopt);
+    }
     for (const Nic& nic : machine.nics)
         nics.push_back(nic.pci && nic.rdma_device ? read_pci_device(files, *nic.pci)
                                                   : std::nullopt);
-    Bridges bridges(files);
-    machine.software.acs_redirect = above_gpus(bridges, gpus);
-    machine.gpu_acs_redirect = between_gpus(bridges, gpus);
-    machine.gpu_nic_acs_redirect = towards_nics(bridges, gpus, nics);
+    Software& software = machine.software;
+    software.acs_redirect = acs_above(ways, software.iommu_translating);
+    machine.gpu_acs_redirect = acs_matrix(ways, software.iommu_translating);
+    machine.gpu_nic_acs_redirect = towards_nics(bridges, gpus, nics, software.iommu_translating);
 }
 
 }  // namespace toporun::detect

@@ -19,11 +19,13 @@ std::vector<Pair> pcie_pairs(const Patient& patient) {
     return pairs;
 }
 
+/// Below switches alone: beyond them ACS changes nothing without a translating IOMMU, after which
+/// another check looks.
 void acs_unknown(const Patient& patient, Verdict& verdict) {
     if (patient.software().acs_redirect) return;
     const PairMatrix matrix(patient.machine());
     for (const Pair& pair : pcie_pairs(patient))
-        if (pair.path != detect::PathType::SYS &&  // no bridge in common
+        if ((pair.path == detect::PathType::PIX || pair.path == detect::PathType::PXB) &&
             matrix.acs_redirect(pair.a, pair.b) == detect::AcsRedirect::unknown)
             return verdict.unknown("PCIe access control (ACS): run toporun doctor as root",
                                    Verdict::kMayHang);

@@ -80,6 +80,61 @@ TEST_CASE("ACS between a GPU and an RDMA port is that of the ports where their w
     }
 }
 
+TEST_CASE("a root port redirects where the IOMMU translates alone") {
+    using Told = std::optional<bool>;
+    struct Row {
+        std::string name;
+        Told root, port;  ///< bit of the root ports, of the switches' ports
+        Told iommu;
+        AcsRedirect across, below;  ///< the pair of two root ports, the pair of one switch
+        Told above;
+    };
+    const Told yes = true, no = false, none;
+    const Row rows[] = {
+        {"nothing set", no, no, yes, off, off, no},
+        {"all set, pass-through", yes, yes, no, off, on, yes},
+        {"all set, translating", yes, yes, yes, on, on, yes},
+        {"all set, IOMMU unknown", yes, yes, none, unknown, on, yes},
+        {"root ports, pass-through", yes, no, no, off, off, no},
+        {"root ports, translating", yes, no, yes, on, off, yes},
+        {"root ports, IOMMU unknown", yes, no, none, unknown, off, none},
+        {"switch only", no, yes, none, off, on, yes},
+        {"root ports not readable, pass-through", none, no, no, off, off, no},
+        {"root ports not readable, translating", none, no, yes, unknown, off, none},
+        {"switch not readable, pass-through", yes, none, no, off, unknown, none},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.name);
+        const auto way = [&](unsigned root, unsigned device) {
+            const auto at = [](unsigned bus, unsigned slot) {
+                return detect::PciAddress{0, static_cast<std::uint8_t>(bus),
+                                          static_cast<std::uint8_t>(slot), 0};
+            };
+            return std::optional<detect::AcsWay>(
+                {{at(root + 2, device), false, row.port},  // the switch's port
+                 {at(root + 1, 0), false, false},          // its upper port
+                 {at(root, 1), true, row.root}});
+        };
+        const std::vector ways{way(0, 0), way(0, 1), way(0x80, 0)};
+        const auto matrix = detect::acs_matrix(ways, row.iommu);
+        CHECK(detect::acs_above(ways, row.iommu) == row.above);
+        REQUIRE(matrix.size() == 3);
+        CHECK(matrix[0] == std::vector{off, row.below, row.across});
+        CHECK(matrix[2] == std::vector{row.across, row.across, off});
+    }
+}
+
+TEST_CASE("a way that was not seen up to its root port is unknown") {
+    const detect::AcsPort port{detect::PciAddress{0, 2, 0, 0}, false, false};
+    const detect::AcsPort other{detect::PciAddress{0, 2, 1, 0}, false, false};
+    const detect::AcsPort upper{detect::PciAddress{0, 1, 0, 0}, false, false};
+    CHECK(detect::acs_between({port}, {other}, false) == unknown);
+    CHECK(detect::acs_between({port, upper}, {other, upper}, false) == off);
+    CHECK(detect::acs_matrix({detect::AcsWay{port}, detect::AcsWay{other}}, false).empty());
+    CHECK(detect::acs_matrix({detect::AcsWay{port}, std::nullopt}, false).empty());
+    CHECK_FALSE(detect::acs_above({std::nullopt, detect::AcsWay{}}, false));
+}
+
 TEST_CASE("a bridge with the space of plain PCI has no ACS") {
     const Switches machine;
     machine.tree.write("/sys/devices/" + machine.nic_port + "/config", std::string(256, '\0'));

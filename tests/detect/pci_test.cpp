@@ -247,6 +247,7 @@ TEST_CASE("ACS redirect is read from the bridges above a GPU where root can") {
         tree.bridge("pci0000:00/0000:00:01.0");
         tree.write("/sys/devices/pci0000:00/0000:00:01.0/config", row.config);
         tree.gpu("pci0000:00/0000:00:01.0/0000:01:00.0", 0);
+        tree.write("/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0/iommu_group/type", "DMA\n");
         CHECK(detect_tree(tree).software.acs_redirect == row.expected);
     }
 }
@@ -274,7 +275,7 @@ TEST_CASE("ACS redirect of a pair is that of the two ports where the ways part")
     };
     const Row rows[] = {
         {"none", {}, {}, off, off, off},
-        {"root ports", {root_a, root_b}, {}, off, off, on},
+        {"root ports, the IOMMU unknown", {root_a, root_b}, {}, off, off, unknown},
         {"port of one GPU", {port_a}, {}, on, off, off},
         {"port above the inner switch", {port_b}, {}, off, on, off},
         {"upstream ports", {up_a, up_b, inner_up}, {}, off, off, off},

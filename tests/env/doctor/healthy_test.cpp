@@ -178,6 +178,13 @@ TEST_CASE("what may hang unseen is asked for first, where GPUs would use P2P ove
                                                       m.gpu_acs_redirect.clear();
                                                   },
                                                   {acs}},
+                                                 {"between root ports",
+                                                  [](Machine& m) {
+                                                      connect(m, 0, 1, PathType::PHB);
+                                                      m.software.acs_redirect.reset();
+                                                      m.gpu_acs_redirect.clear();
+                                                  },
+                                                  {}},
                                                  {"NVLink between all",
                                                   [](Machine& m) {
                                                       m = healthy_node();
