@@ -280,15 +280,24 @@ std::vector<std::string> capture_formats() {
     return names;
 }
 
-Machine import_captures(std::span<const Capture> captures) {
-    std::vector<NamedMachine> parts;
-    for (const Capture& capture : captures)
-        parts.push_back({capture.name, CaptureReader(capture).read()});
+Machine import_capture(const Capture& capture) {
+    return CaptureReader(capture).read();
+}
+
+Machine join_captures(std::vector<NamedMachine> parts) {
     const bool several = parts.size() > 1;
     Machine machine = merge_machines(std::move(parts));
+    drop_listed_gpus(machine);
     note_nameless_adapters(machine);
     if (several) estimate_path_bandwidth(machine);  // one text may name GPUs that another links
     return machine;
+}
+
+Machine import_captures(std::span<const Capture> captures) {
+    std::vector<NamedMachine> parts;
+    for (const Capture& capture : captures)
+        parts.push_back({capture.name, import_capture(capture)});
+    return join_captures(std::move(parts));
 }
 
 }  // namespace toporun::detect

@@ -12,7 +12,9 @@ namespace toporun::detect {
 
 /// What one importer read out of one capture.
 struct Reading {
-    Machine machine;  ///< partial: gpus_known and nics_known say what it speaks of
+    /// Partial: gpus_known and nics_known say what it speaks of. GPUs without gpus_known are a list
+    /// of what is on the bus: facts for the GPUs that another text knows.
+    Machine machine;
     /// Per line of the text: this importer understood it. Lines that nobody understood are told in
     /// a note. Empty: the whole text.
     std::vector<bool> understood;

@@ -1,38 +1,47 @@
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/text.hpp"
 #include "detect/import/formats.hpp"
+#include "detect/software/acs.hpp"
 
-/// `lspci -vvv`: whether bridges redirect peer-to-peer requests (ACS). Nothing else is taken.
+/// `lspci -vvv`: whether bridges redirect peer-to-peer requests (ACS) between GPUs. The GPUs that
+/// it lists carry their bus ids alone: they are there for what another capture tells of them.
 namespace toporun::detect {
 namespace {
-
-enum class Redirect { unknown, off, on };
 
 struct ListedDevice {
     PciAddress address;
     bool bridge = false;
     bool gpu = false;
+    std::string vendor;                              ///< of a GPU: "nvidia", "amd"
     std::optional<unsigned> secondary, subordinate;  ///< buses below a bridge
-    bool capabilities = false;                       ///< they are listed, with their registers
-    bool acs = false;                                ///< the capability is there
-    Redirect redirect = Redirect::unknown;
+    bool root_port = false;
+    bool capabilities = false;  ///< they are listed, with their registers
+    bool acs = false;           ///< the capability is there
+    AcsRedirect redirect = AcsRedirect::unknown;
+
+    std::optional<bool> redirects() const {
+        if (redirect != AcsRedirect::unknown) return redirect == AcsRedirect::on;
+        return capabilities && !acs ? std::optional(false) : std::nullopt;
+    }
 };
 
 /// "ReqRedir+" or "CmpltRedir+" behind "ACSCtl:".
-std::optional<Redirect> acs_control(std::string_view text) {
+std::optional<AcsRedirect> acs_control(std::string_view text) {
     const std::size_t at = text.find("ACSCtl:");
     if (at == std::string_view::npos) return std::nullopt;
     const std::string_view bits = text.substr(at);
     if (bits.find("ReqRedir+") != std::string_view::npos ||
         bits.find("CmpltRedir+") != std::string_view::npos)
-        return Redirect::on;
+        return AcsRedirect::on;
     const bool whole = bits.find("ReqRedir-") != std::string_view::npos &&
                        bits.find("CmpltRedir-") != std::string_view::npos;
-    return whole ? Redirect::off : Redirect::unknown;
+    return whole ? AcsRedirect::off : AcsRedirect::unknown;
 }
 
 /// "3a:00.0 PCI bridge: Broadcom ..."
@@ -49,8 +58,9 @@ std::optional<ListedDevice> device_line(std::string_view text) {
     const bool kind =
         name.starts_with("3D controller") || name.starts_with("VGA compatible controller") ||
         name.starts_with("Display controller") || name.starts_with("Processing accelerators");
-    device.gpu = kind && (name.find("NVIDIA") != std::string_view::npos ||
-                          name.find("[AMD") != std::string_view::npos);
+    if (name.find("NVIDIA") != std::string_view::npos) device.vendor = "nvidia";
+    if (name.find("[AMD") != std::string_view::npos) device.vendor = "amd";
+    device.gpu = kind && !device.vendor.empty();
     return device;
 }
 
@@ -68,6 +78,9 @@ void take_line(ListedDevice& device, std::string_view text) {
         device.secondary = bus_number(text, "secondary=");
         device.subordinate = bus_number(text, "subordinate=");
     }
+    if (text.find("Root Port") != std::string_view::npos &&
+        text.find("Express") != std::string_view::npos)
+        device.root_port = true;
     if (text.find("LnkCtl:") != std::string_view::npos) device.capabilities = true;
     if (text.find("Access Control Services") != std::string_view::npos) device.acs = true;
     if (const auto control = acs_control(text)) device.redirect = *control;
@@ -79,19 +92,53 @@ bool above(const ListedDevice& bridge, const ListedDevice& gpu) {
            gpu.address.bus <= *bridge.subordinate;
 }
 
-/// Over the bridges above GPUs: on where one redirects, off where none does and all could be read.
-std::optional<bool> above_gpus(const std::vector<ListedDevice>& devices) {
-    bool any = false, all_read = true;
-    for (const ListedDevice& bridge : devices) {
-        if (std::none_of(devices.begin(), devices.end(),
-                         [&](const ListedDevice& gpu) { return gpu.gpu && above(bridge, gpu); }))
-            continue;
-        if (bridge.redirect == Redirect::on) return true;
-        any = true;
-        all_read =
-            all_read && (bridge.redirect == Redirect::off || (bridge.capabilities && !bridge.acs));
+/// The bridges above a GPU by the buses below them; nothing when the list has none.
+std::optional<AcsWay> way_up(const std::vector<ListedDevice>& devices, const ListedDevice& gpu) {
+    std::vector<const ListedDevice*> bridges;
+    for (const ListedDevice& device : devices)
+        if (above(device, gpu)) bridges.push_back(&device);
+    if (bridges.empty()) return std::nullopt;
+    std::stable_sort(bridges.begin(), bridges.end(),
+                     [](const ListedDevice* a, const ListedDevice* b) {
+                         return *a->secondary > *b->secondary;  // nearest first
+                     });
+    AcsWay way;
+    for (const ListedDevice* bridge : bridges)
+        way.push_back({bridge->address, bridge->root_port, bridge->redirects()});
+    return way;
+}
+
+/// NVIDIA's GPUs, or AMD's where there is none of NVIDIA, in bus order like those of sysfs.
+std::vector<ListedDevice> listed_gpus(const std::vector<ListedDevice>& devices) {
+    std::vector<ListedDevice> gpus;
+    std::copy_if(devices.begin(), devices.end(), std::back_inserter(gpus),
+                 [](const ListedDevice& device) { return device.gpu; });
+    const auto nvidia = [](const ListedDevice& gpu) { return gpu.vendor == "nvidia"; };
+    if (std::any_of(gpus.begin(), gpus.end(), nvidia))
+        std::erase_if(gpus, [&](const ListedDevice& gpu) { return !nvidia(gpu); });
+    std::sort(gpus.begin(), gpus.end(),
+              [](const ListedDevice& a, const ListedDevice& b) { return a.address < b.address; });
+    const auto same = [](const ListedDevice& a, const ListedDevice& b) {
+        return a.address == b.address;  // a list that was pasted twice
+    };
+    gpus.erase(std::unique(gpus.begin(), gpus.end(), same), gpus.end());
+    if (gpus.size() > kMostMachineGpus) gpus.resize(kMostMachineGpus);
+    return gpus;
+}
+
+/// The IOMMU's mode is not in the text, so root ports that redirect stay unknown.
+void take_gpus(const std::vector<ListedDevice>& devices, Machine& machine) {
+    std::vector<std::optional<AcsWay>> ways;
+    for (const ListedDevice& listed : listed_gpus(devices)) {
+        Gpu gpu;
+        gpu.index = static_cast<int>(machine.gpus.size());
+        gpu.vendor = listed.vendor;
+        gpu.pci = listed.address;
+        machine.gpus.push_back(std::move(gpu));
+        ways.push_back(way_up(devices, listed));
     }
-    return any && all_read ? std::optional(false) : std::nullopt;
+    machine.software.acs_redirect = acs_above(ways, std::nullopt);
+    machine.gpu_acs_redirect = acs_matrix(ways, std::nullopt);
 }
 
 bool recognise(const Lines& lines) {
@@ -121,24 +168,19 @@ Reading read(const Lines& lines) {
         const auto control = acs_control(text);
         if (device) devices.push_back(*device);
         if (inside) take_line(devices.back(), text);
-        const bool of_bridge = inside && devices.back().bridge;
-        anywhere = anywhere || (control == Redirect::on && (of_bridge || devices.empty()));
+        anywhere = anywhere || (control == AcsRedirect::on &&
+                                (devices.empty() || (inside && devices.back().bridge)));
         denied = denied || (inside && text.find("<access denied>") != std::string_view::npos);
         reading.understood.push_back(device || inside || control);
     }
-    const bool gpus = std::any_of(devices.begin(), devices.end(),
-                                  [](const ListedDevice& device) { return device.gpu; });
-    machine.software.acs_redirect = above_gpus(devices);
-    if (!gpus && anywhere) {
-        machine.software.acs_redirect = true;
-        machine.notes.emplace_back(
-            "a PCI bridge redirects peer-to-peer requests (ACS); whether it is above a GPU is not "
-            "told: paste all of lspci -vvv");
-    } else if (!machine.software.acs_redirect) {
-        machine.notes.emplace_back(
-            denied ? "ACS is unknown: lspci -vvv needs root to read it"
-                   : "ACS above the GPUs is unknown: paste all of lspci -vvv, as root");
-    }
+    take_gpus(devices, machine);
+    if (machine.software.acs_redirect) return reading;
+    machine.notes.emplace_back(
+        denied ? "ACS is unknown: lspci -vvv needs root to read it"
+        : anywhere
+            ? "a PCI bridge redirects peer-to-peer requests (ACS); whether that concerns GPUs "
+              "is not told: paste all of lspci -vvv, and /proc/cmdline for the IOMMU"
+            : "ACS above the GPUs is unknown: paste all of lspci -vvv, as root");
     return reading;
 }
 

@@ -107,9 +107,18 @@ void merge_into(Machine& into, const Machine& from, Facts& facts) {
 
 }  // namespace
 
+void drop_listed_gpus(Machine& machine) {
+    if (machine.gpus_known) return;
+    machine.gpus.clear();
+    machine.gpu_acs_redirect.clear();
+}
+
 Machine merge_machines(std::vector<NamedMachine> parts) {
     if (parts.empty()) return {};
     if (parts.size() == 1) return std::move(parts.front().machine);
+    std::stable_partition(parts.begin(), parts.end(), [](const NamedMachine& part) {
+        return part.machine.gpus_known || part.machine.gpus.empty();
+    });
     std::vector<std::string> notes;
     for (const NamedMachine& part : parts)
         for (const std::string& note : part.machine.notes) notes.push_back(part.name + ": " + note);

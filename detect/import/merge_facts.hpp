@@ -137,7 +137,8 @@ struct GpuPositions {
     std::size_t count = 0;
 };
 
-/// Joins the lists of GPUs and their pair matrices, sorted by index.
+/// Joins the lists of GPUs and their pair matrices, sorted by index. GPUs that `from` lists without
+/// gpus_known add facts to those of a known list and are left out otherwise.
 GpuPositions merge_gpus(Machine& into, const Machine& from, Facts& facts);
 
 /// Joins the lists of interfaces and the GPU x NIC matrices.

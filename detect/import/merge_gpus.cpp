@@ -160,9 +160,31 @@ std::vector<std::size_t> sort_by_index(std::vector<Gpu>& gpus) {
     return order;
 }
 
-}  // namespace
+/// A list of all that is on the bus (Machine::gpus without gpus_known) adds facts to the GPUs that
+/// are known and none to their number. By index alone only where both tell of as many.
+Machine known_gpus_of(const Machine& listed, const Machine& known) {
+    Machine part = listed;
+    const bool same_count = listed.gpus.size() == known.gpus.size();
+    const auto is_known = [&](const Gpu& gpu) {
+        return std::any_of(known.gpus.begin(), known.gpus.end(), [&](const Gpu& other) {
+            return other.pci ? other.pci == gpu.pci : same_count && other.index == gpu.index;
+        });
+    };
+    part.gpus.clear();
+    part.gpu_acs_redirect.clear();
+    std::vector<std::size_t> kept;
+    for (std::size_t i = 0; i < listed.gpus.size(); ++i)
+        if (is_known(listed.gpus[i])) kept.push_back(i), part.gpus.push_back(listed.gpus[i]);
+    if (listed.gpu_acs_redirect.empty()) return part;
+    for (const std::size_t a : kept) {
+        part.gpu_acs_redirect.emplace_back();
+        for (const std::size_t b : kept)
+            part.gpu_acs_redirect.back().push_back(listed.gpu_acs_redirect[a][b]);
+    }
+    return part;
+}
 
-GpuPositions merge_gpus(Machine& into, const Machine& from, Facts& facts) {
+GpuPositions join_gpus(Machine& into, const Machine& from, Facts& facts) {
     const std::size_t before = into.gpus.size();
     if (into.gpus_known && from.gpus_known && before != from.gpus.size())
         facts.note(fmt::format("{} tells of {} GPUs, {} of {}", facts.first(), before,
@@ -187,6 +209,14 @@ GpuPositions merge_gpus(Machine& into, const Machine& from, Facts& facts) {
     merge_matrices(into, from, positions, facts);
     into.gpus_known = into.gpus_known || from.gpus_known;
     return positions;
+}
+
+}  // namespace
+
+GpuPositions merge_gpus(Machine& into, const Machine& from, Facts& facts) {
+    if (!into.gpus_known || from.gpus_known || from.gpus.empty())
+        return join_gpus(into, from, facts);
+    return join_gpus(into, known_gpus_of(from, into), facts);
 }
 
 }  // namespace toporun::detect::merge

@@ -15,7 +15,6 @@
 #include "base/text.hpp"
 #include "detect/detect.hpp"
 #include "detect/import/import.hpp"
-#include "detect/import/merge.hpp"
 #include "detect/import/sys_tree.hpp"
 #include "detect/machine_toml.hpp"
 #include "detect/software/nccl_conf.hpp"
@@ -104,6 +103,7 @@ detect::Machine this_machine(const Environment& environment, const std::string& 
     return detect::detect_machine(sources);
 }
 
+/// A part for join_captures.
 detect::Machine read_capture(const std::string& name, const Environment& environment) {
     std::error_code error;
     const std::string temporary = value(environment, "TMPDIR");
@@ -116,7 +116,7 @@ detect::Machine read_capture(const std::string& name, const Environment& environ
         if (capture.text.size() > kLargestCapture)
             throw Error(fmt::format("larger than {}", format_bytes(kLargestCapture)), capture.name,
                         "cut out the part that describes one machine");
-        return detect::import_captures({&capture, 1});
+        return detect::import_capture(capture);
     }
     return detect::machine_from_tar(capture.text, capture.name,
                                     temporary.empty() ? "/tmp" : temporary);
@@ -131,8 +131,7 @@ detect::Machine captured_machine(const Arguments& arguments, const Environment& 
         throw Error("standard input can be read once only", "--from -", "name a file instead");
     std::vector<detect::NamedMachine> parts;
     for (const std::string& name : names) parts.push_back({name, read_capture(name, environment)});
-    return parts.size() == 1 ? std::move(parts.front().machine)
-                             : detect::merge_machines(std::move(parts));
+    return detect::join_captures(std::move(parts));
 }
 
 }  // namespace

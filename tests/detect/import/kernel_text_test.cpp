@@ -61,18 +61,45 @@ TEST_CASE("modules count where the list is whole") {
         import_text("nvidia 56823808 0 - Live 0x0000000000000000 (POE)\n").software.modules);
 }
 
+namespace {
+
+/// A bridge of lspci; `kind`: "Root Port", "Upstream Port", "Downstream Port". `acs`: "+", "-", ""
+/// without the capability.
+std::string listed_bridge(const std::string& id, const std::string& kind, const std::string& buses,
+                          const std::string& acs) {
+    return id + " PCI bridge: Broadcom / LSI PEX890xx\n\tBus: primary=00, " + buses +
+           ", sec-latency=0\n\tCapabilities: [68] Express (v2) " + kind +
+           " (Slot-)\n\t\tLnkCtl:\tASPM\n" +
+           (acs.empty() ? ""
+                        : "\tCapabilities: [d0 v1] Access Control Services\n\t\tACSCtl:\t"
+                          "SrcValid+ TransBlk- ReqRedir" +
+                              acs + " CmpltRedir" + acs + "\n");
+}
+
+std::string listed_gpu(const std::string& id) {
+    return id + " 3D controller: NVIDIA Corporation GH100 (rev a1)\n\tFlags: x\n";
+}
+
+/// GPUs 0 and 1 below one switch, GPU 2 below a root port of its own.
+std::string listed_switch(const std::string& root_ports, const std::string& ports) {
+    return listed_bridge("00:01.0", "Root Port", "secondary=01, subordinate=06", root_ports) +
+           listed_bridge("01:00.0", "Upstream Port", "secondary=02, subordinate=06", "") +
+           listed_bridge("02:00.0", "Downstream Port", "secondary=03, subordinate=03", ports) +
+           listed_bridge("02:01.0", "Downstream Port", "secondary=04, subordinate=04", ports) +
+           listed_bridge("80:01.0", "Root Port", "secondary=81, subordinate=81", root_ports) +
+           listed_gpu("03:00.0") + listed_gpu("04:00.0") + listed_gpu("81:00.0");
+}
+
+}  // namespace
+
 TEST_CASE("ACS out of lspci as far as it is certain") {
-    const auto bridge = [](const std::string& id, const std::string& buses,
-                           const std::string& acs) {
-        return id + " PCI bridge: Broadcom / LSI PEX890xx\n\tBus: primary=00, " + buses +
-               ", sec-latency=0\n\tCapabilities: [68] Express (v2) Root Port\n\t\tLnkCtl:\tASPM\n" +
-               (acs.empty() ? ""
-                            : "\tCapabilities: [d0 v1] Access Control Services\n\t\tACSCtl:\t"
-                              "SrcValid+ TransBlk- ReqRedir" +
-                                  acs + " CmpltRedir" + acs + "\n");
+    const auto root = [](const std::string& id, const std::string& buses, const std::string& acs) {
+        return listed_bridge(id, "Root Port", buses, acs);
     };
-    const std::string gpu =
-        "3b:00.0 3D controller: NVIDIA Corporation GH100 (rev a1)\n\tFlags: x\n";
+    const auto port = [](const std::string& acs) {
+        return listed_bridge("3a:01.0", "Downstream Port", "secondary=3b, subordinate=3b", acs);
+    };
+    const std::string gpu = listed_gpu("3b:00.0");
     const std::string over = "secondary=3a, subordinate=3d",
                       beside = "secondary=40, subordinate=41";
     struct Row {
@@ -81,14 +108,16 @@ TEST_CASE("ACS out of lspci as far as it is certain") {
         std::string note;
     };
     const std::vector<Row> rows = {
-        {"on above a GPU", bridge("00:01.0", over, "+") + gpu, true, ""},
-        {"off above a GPU", bridge("00:01.0", over, "-") + gpu, false, ""},
-        {"a bridge without ACS", bridge("00:01.0", over, "") + gpu, false, ""},
-        {"on beside the GPU", bridge("00:01.0", over, "-") + bridge("00:02.0", beside, "+") + gpu,
+        {"on above a GPU", root("00:01.0", over, "-") + port("+") + gpu, true, ""},
+        {"off above a GPU", root("00:01.0", over, "-") + port("-") + gpu, false, ""},
+        {"at a root port alone", root("00:01.0", over, "+") + gpu, std::nullopt, "for the IOMMU"},
+        {"a bridge without ACS", root("00:01.0", over, "") + gpu, false, ""},
+        {"on beside the GPU", root("00:01.0", over, "-") + root("00:02.0", beside, "+") + gpu,
          false, ""},
-        {"on somewhere", bridge("00:01.0", over, "+"), true, "whether it is above a GPU"},
-        {"off somewhere", bridge("00:01.0", over, "-"), std::nullopt, "paste all of lspci"},
-        {"grep", "\t\tACSCtl:\tSrcValid+ TransBlk- ReqRedir+ CmpltRedir+\n", true, "whether it is"},
+        {"on somewhere", port("+"), std::nullopt, "whether that concerns GPUs"},
+        {"off somewhere", port("-"), std::nullopt, "paste all of lspci"},
+        {"grep", "\t\tACSCtl:\tSrcValid+ TransBlk- ReqRedir+ CmpltRedir+\n", std::nullopt,
+         "whether that concerns GPUs"},
         {"without root",
          "00:01.0 PCI bridge: x\n\tBus: primary=00, " + over +
              "\n\tCapabilities: <access denied>\n" + gpu,
@@ -105,5 +134,59 @@ TEST_CASE("ACS out of lspci as far as it is certain") {
         CHECK(machine.notes.size() == (row.note.empty() ? 0 : 1));
         CHECK((row.note.empty() || has_note(machine, row.note)));
         CHECK_FALSE(machine.gpus_known);
+        CHECK(machine.gpus.empty());
     }
+}
+
+TEST_CASE("ACS out of lspci goes to the GPU pairs that another text tells of") {
+    using detect::AcsRedirect;
+    constexpr auto on = AcsRedirect::on, off = AcsRedirect::off, unknown = AcsRedirect::unknown;
+    using Matrix = std::vector<std::vector<AcsRedirect>>;
+    const std::string list = "GPU 0: NVIDIA H100 PCIe (UUID: GPU-00000000-0000-0000-0000-00000000";
+    const auto gpus = [&](int count) {
+        std::string text;
+        for (int i = 0; i < count; ++i)
+            text += "GPU " + std::to_string(i) + list.substr(5) + "000" + std::to_string(i) + ")\n";
+        return text;
+    };
+    struct Row {
+        std::string name, lspci;
+        int gpus;
+        Matrix matrix;
+    };
+    const std::vector<Row> rows = {
+        {"switch ports redirect",
+         listed_switch("+", "+"),
+         3,
+         {{off, on, unknown}, {on, off, unknown}, {unknown, unknown, off}}},
+        {"root ports alone",
+         listed_switch("+", "-"),
+         3,
+         {{off, off, unknown}, {off, off, unknown}, {unknown, unknown, off}}},
+        {"none", listed_switch("-", "-"), 3, {{off, off, off}, {off, off, off}, {off, off, off}}},
+        {"a subset of the GPUs without bus ids", listed_switch("+", "+"), 2, {}},
+        {"pasted twice",
+         listed_switch("-", "-") + listed_switch("-", "-"),
+         3,
+         {{off, off, off}, {off, off, off}, {off, off, off}}},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.name);
+        for (const bool first : {true, false}) {
+            const std::vector<detect::Capture> captures = {
+                {"a", first ? row.lspci : gpus(row.gpus)},
+                {"b", first ? gpus(row.gpus) : row.lspci}};
+            const detect::Machine machine = detect::import_captures(captures);
+            REQUIRE(machine.gpus.size() == static_cast<std::size_t>(row.gpus));
+            CHECK(machine.gpus[0].name == "NVIDIA H100 PCIe");
+            CHECK(machine.gpu_acs_redirect == row.matrix);
+        }
+    }
+    const std::string csv =
+        "index, pci.bus_id, name\n0, 00000000:04:00.0, NVIDIA H100 PCIe\n"
+        "1, 00000000:03:00.0, NVIDIA H100 PCIe\n";
+    const std::vector<detect::Capture> by_bus_id = {{"a", csv}, {"b", listed_switch("+", "+")}};
+    const detect::Machine machine = detect::import_captures(by_bus_id);
+    REQUIRE(machine.gpus.size() == 2);
+    CHECK(machine.gpu_acs_redirect == Matrix{{off, on}, {on, off}});
 }
