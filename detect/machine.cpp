@@ -36,6 +36,12 @@ std::optional<NicKind> parse_nic_kind(std::string_view name) {
     return find_name<NicKind>(kNicKindNames, name);
 }
 
+bool rdma_usable(const Nic& nic) {
+    if (!nic.rdma_device) return false;
+    if (!nic.port_state.empty()) return nic.port_state == "active";
+    return nic.state != "down" || nic.kind == NicKind::ipoib;
+}
+
 std::optional<int> nccl_version_code(const std::optional<std::string>& version) {
     if (!version) return std::nullopt;
     const std::vector<std::string> parts = split(*version, '.');

@@ -137,6 +137,11 @@ struct Nic {
     friend bool operator==(const Nic&, const Nic&) = default;
 };
 
+/// NCCL's NET/IB and its kind may use the port: an RDMA port whose state is "active" or unknown. By
+/// the interface's state alone a port is down with its interface, but for IPoIB, which can be
+/// switched off by itself.
+bool rdma_usable(const Nic& nic);
+
 struct NumaNode {
     int os_index = 0;
     CpuSet cpus;  ///< all PUs of the node, also those not allowed
@@ -172,6 +177,8 @@ struct Limits {
     std::optional<std::uint64_t> shm_bytes;  ///< size of /dev/shm
     std::optional<std::uint64_t> shm_free_bytes;
     std::optional<std::uint64_t> memlock_bytes;  ///< kUnlimited when there is none
+    /// This process holds CAP_IPC_LOCK, for which memlock_bytes does not count.
+    std::optional<bool> ipc_lock;
     std::optional<std::uint64_t> nofile;
     std::optional<std::uint64_t> nproc;               ///< processes and threads of the user
     std::optional<double> cpu_quota;                  ///< CPUs; empty = none

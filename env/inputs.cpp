@@ -89,13 +89,6 @@ std::vector<int> gpus_in_job(const Inputs& inputs) {
     return gpus;
 }
 
-bool rdma_usable(const detect::Nic& nic) {
-    if (!nic.rdma_device) return false;
-    if (!nic.port_state.empty()) return nic.port_state == "active";
-    // An IPoIB interface that is switched off leaves its port usable.
-    return nic.state != "down" || nic.kind == detect::NicKind::ipoib;
-}
-
 std::string library_text(const Inputs& inputs) {
     const std::string name = inputs.rccl ? "RCCL" : "NCCL";
     const auto& version = inputs.machine.software.nccl_version;

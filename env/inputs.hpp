@@ -55,8 +55,7 @@ std::string ranks_unknown_text(const Job& job);
 /// are several ranks, else all. One rank may drive them all.
 std::vector<int> gpus_in_job(const Inputs& inputs);
 
-/// An RDMA port that NCCL could use: not known to be down.
-bool rdma_usable(const detect::Nic& nic);
+using detect::rdma_usable;
 
 /// "NCCL 2.28.9", "RCCL 2.27.7" or "NCCL of unknown version".
 std::string library_text(const Inputs& inputs);

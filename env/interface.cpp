@@ -50,8 +50,7 @@ bool data_over_rdma(const Inputs& inputs) {
                        [](const std::string& name) {
                            return name.find("nccl-net") != std::string::npos;
                        }) ||
-           std::any_of(machine.nics.begin(), machine.nics.end(),
-                       [](const Nic& nic) { return nic.rdma_device && nic.state != "down"; });
+           std::any_of(machine.nics.begin(), machine.nics.end(), detect::rdma_usable);
 }
 
 std::optional<int> in_subnet_of_rendezvous(const Inputs& inputs, const std::vector<int>& from) {

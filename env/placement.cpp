@@ -24,7 +24,7 @@ std::string plural(int count, std::string_view word) {
     return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
 }
 
-/// RDMA devices at the shortest distance from the GPU, links that are down left out.
+/// RDMA devices at the shortest distance from the GPU, those that cannot be used left out.
 std::vector<std::string> nearest_nics(const detect::Machine& machine, int gpu) {
     std::vector<std::string> nearest;
     const auto row = static_cast<std::size_t>(gpu);
@@ -33,7 +33,7 @@ std::vector<std::string> nearest_nics(const detect::Machine& machine, int gpu) {
     std::optional<detect::PathType> best;
     for (std::size_t i = 0; i < paths.size() && i < machine.nics.size(); ++i) {
         const detect::Nic& nic = machine.nics[i];
-        if (!paths[i] || !nic.rdma_device || nic.state == "down") continue;
+        if (!paths[i] || !rdma_usable(nic)) continue;
         if (!best || *paths[i] < *best) best = paths[i], nearest.clear();
         if (*paths[i] == *best) nearest.push_back(*nic.rdma_device);
     }

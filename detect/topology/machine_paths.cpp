@@ -111,11 +111,10 @@ class TreeMaker {
         entry.address = place.way[0].address;
         entry.parent = parent(place);
         entry.gbytes_per_s = up_gbytes_per_s(place);
-        const bool down = nic.port_state.empty() ? nic.state == "down" : nic.port_state == "down";
         constexpr double kDefault = 1.25;  // 10 Gb/s, as NCCL where the speed is unknown
         const double speed =
             nic.speed_gbits && *nic.speed_gbits > 0 ? *nic.speed_gbits / 8 : kDefault;
-        entry.nets.push_back({nic.name, speed, nic.rdma_device.has_value() && !down, true});
+        entry.nets.push_back({nic.name, speed, rdma_usable(nic), true});
         tree_.adapters.push_back(std::move(entry));
     }
 

@@ -116,11 +116,12 @@ void google_plugin(const Patient& patient, Verdict& verdict) {
 double network_gbits(const Patient& patient) {
     double rdma = 0, sockets = 0;
     for (const Nic& nic : patient.machine().nics) {
-        if (!nic.speed_gbits || nic.state == "down") continue;
-        const bool efa = nic.kind == detect::NicKind::efa;
-        if (efa || (nic.rdma_device && rdma_usable(nic)))
+        if (!nic.speed_gbits) continue;
+        const bool efa = nic.kind == detect::NicKind::efa && nic.state != "down";
+        if (efa || rdma_usable(nic))
             rdma += *nic.speed_gbits;
-        else if (std::find(patient.plan.interfaces.begin(), patient.plan.interfaces.end(),
+        else if (nic.state != "down" &&
+                 std::find(patient.plan.interfaces.begin(), patient.plan.interfaces.end(),
                            nic.name) != patient.plan.interfaces.end())
             sockets += *nic.speed_gbits;
     }

@@ -124,7 +124,8 @@ void gpu_slots(const Patient& patient, Verdict& verdict) {
 void nic_link(const Patient& patient, Verdict& verdict) {
     for (const Nic& nic : patient.machine().nics) {
         const auto now = link_gbytes_per_s(nic.pcie_generation_now, nic.pcie_width_now);
-        if (!now || !nic.speed_gbits || nic.state == "down" || nic.virtual_function) continue;
+        const bool down = nic.rdma_device ? !rdma_usable(nic) : nic.state == "down";
+        if (!now || !nic.speed_gbits || down || nic.virtual_function) continue;
         // Headers of PCIe packets take some 5 to 10 %: a link that just matches is meant so.
         if (*now * 8 >= 0.9 * *nic.speed_gbits) continue;
         const bool trained_down =

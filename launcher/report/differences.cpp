@@ -197,16 +197,12 @@ void add_profiler(const RunFacts& facts, Findings& found) {
     found.push_back(std::move(finding));
 }
 
-bool is_usable_rdma(const detect::Nic& nic) {
-    return nic.rdma_device && nic.state == "up";
-}
-
 void add_network(const RunFacts& facts, Findings& found) {
     const bool several_nodes = facts.log.node_count.value_or(1) > 1;
     const auto& networks = facts.log.networks;
     if (!several_nodes || networks != std::vector<std::string>{"Socket"}) return;
     const auto& nics = facts.machine.nics;
-    const auto nic = std::find_if(nics.begin(), nics.end(), is_usable_rdma);
+    const auto nic = std::find_if(nics.begin(), nics.end(), detect::rdma_usable);
     if (nic == nics.end()) return;
     env::Finding finding;
     finding.id = "socket-despite-rdma";

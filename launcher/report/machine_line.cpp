@@ -207,13 +207,16 @@ std::string network_summary(const Machine& machine) {
     std::set<std::string> bonds;  // counted already
     const bool told = tells_states(machine);
     for (const Nic& nic : machine.nics) {
-        if (told ? nic.state != "up" : nic.kind == NicKind::loopback) continue;
+        const bool up = told ? nic.state == "up" : nic.kind != NicKind::loopback;
+        const bool rdma = rdma_usable(nic);
+        if (!up && !rdma) continue;
         ++usable;
-        const std::string bond = nic.rdma_device ? bond_of(machine, nic) : "";
-        if (nic.rdma_device && (bond.empty() || bonds.insert(bond).second))
+        const std::string bond = rdma ? bond_of(machine, nic) : "";
+        if (rdma && (bond.empty() || bonds.insert(bond).second))
             ++groups[{rdma_word(nic), nic.speed_gbits.value_or(0)}];
         const bool wire = nic.kind != NicKind::loopback && nic.kind != NicKind::other;
-        if (wire && !nic.addresses.empty() && (chosen == nullptr || stands_before(nic, *chosen)))
+        if (up && wire && !nic.addresses.empty() &&
+            (chosen == nullptr || stands_before(nic, *chosen)))
             chosen = &nic;
     }
     std::vector<std::string> parts;

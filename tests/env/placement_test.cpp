@@ -176,6 +176,8 @@ TEST_CASE("the nearest adapters of a rank are those at the shortest distance tha
         auto one = nic("ibp" + std::to_string(i), NicKind::infiniband, {});
         one.rdma_device = "mlx5_" + std::to_string(i);
         if (i == 0) one.state = "down";
+        if (i == 1) one.state = "down", one.port_state = "active";  // IPoIB switched off
+        if (i == 2) one.port_state = "active";
         machine.nics.push_back(one);
     }
     const auto near = std::optional(PathType::PIX), far = std::optional(PathType::SYS);

@@ -134,6 +134,13 @@ TEST_CASE("only usable ports are reached through a neighbour") {
     machine.nics[0].state = "down";
     fill_paths(machine, places);
     CHECK(machine.gpu_nic_paths[1][0] == PathType::SYS);
+    machine.nics[0].port_state = "active";  // its IPoIB interface is switched off
+    fill_paths(machine, places);
+    CHECK(machine.gpu_nic_paths[1][0] == PathType::PXN);
+    machine.nics[0].state = "up";
+    machine.nics[0].port_state = "init";  // no subnet manager
+    fill_paths(machine, places);
+    CHECK(machine.gpu_nic_paths[1][0] == PathType::SYS);
 }
 
 TEST_CASE("a device without a place leaves the rest known") {
