@@ -257,6 +257,7 @@ Pairs limit_pairs(const Limits& limits) {
     pairs.number("shm_bytes", limits.shm_bytes);
     pairs.number("shm_free_bytes", limits.shm_free_bytes);
     pairs.number("memlock_bytes", limits.memlock_bytes);
+    pairs.flag("ipc_lock", limits.ipc_lock);
     pairs.number("nofile", limits.nofile);
     pairs.number("nproc", limits.nproc);
     pairs.number("cpu_quota", limits.cpu_quota);

@@ -17,6 +17,7 @@ void read_limits(TomlTable& top, Limits& limits) {
     limits.shm_bytes = size(*table, "shm_bytes");
     limits.shm_free_bytes = size(*table, "shm_free_bytes");
     limits.memlock_bytes = size(*table, "memlock_bytes");
+    limits.ipc_lock = table->boolean("ipc_lock");
     limits.nofile = size(*table, "nofile");
     limits.nproc = size(*table, "nproc");
     limits.cpu_quota = positive(*table, "cpu_quota");

@@ -49,6 +49,7 @@ void merge_limits(Limits& into, const Limits& from, Facts& facts) {
     facts.take(into.shm_bytes, from.shm_bytes, "/dev/shm", "the size");
     Facts::take_latest(into.shm_free_bytes, from.shm_free_bytes);
     facts.take(into.memlock_bytes, from.memlock_bytes, "limits", "memlock_bytes");
+    facts.take(into.ipc_lock, from.ipc_lock, "limits", "ipc_lock");
     facts.take(into.nofile, from.nofile, "limits", "nofile");
     facts.take(into.nproc, from.nproc, "limits", "nproc");
     facts.take(into.cpu_quota, from.cpu_quota, "limits", "cpu_quota");

@@ -3,6 +3,9 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
+#include <charconv>
+#include <string>
+#include <vector>
 
 #include "base/text.hpp"
 #include "detect/mounts.hpp"
@@ -51,6 +54,26 @@ std::optional<std::uint64_t> soft_limit(std::string_view text, std::string_view 
     return static_cast<std::uint64_t>(*number);
 }
 
+/// The kernel asks for the capability in the first user namespace (Linux
+/// drivers/infiniband/core/umem.c, capable): root of a rootless container has its bit and not its
+/// power. There the map of users is not the whole range onto itself.
+std::optional<bool> holds_ipc_lock(const Files& files) {
+    constexpr unsigned kIpcLock = 14;  // CAP_IPC_LOCK, include/uapi/linux/capability.h
+    const auto status = files.read("/proc/self/status", 16384);
+    const auto bits = status ? value_of(*status, "CapEff") : std::nullopt;
+    if (!bits) return std::nullopt;
+    std::uint64_t effective = 0;
+    const auto [end, error] =
+        std::from_chars(bits->data(), bits->data() + bits->size(), effective, 16);
+    if (error != std::errc() || end != bits->data() + bits->size()) return std::nullopt;
+    if ((effective >> kIpcLock & 1) == 0) return false;
+    const auto map = files.read("/proc/self/uid_map", 4096);
+    if (!map) return true;  // a kernel without user namespaces
+    std::vector<std::string> words = split(trim(*map), ' ');
+    std::erase(words, "");
+    return words == std::vector<std::string>{"0", "0", "4294967295"};
+}
+
 std::optional<std::uint64_t> memory_total(const Files& files) {
     const auto text = files.read("/proc/meminfo", 4096);
     const auto total = text ? value_of(*text, "MemTotal") : std::nullopt;
@@ -67,6 +90,7 @@ Limits detect_limits(const Files& files) {
     read_shm(files, limits);
     const std::string text = files.read("/proc/self/limits", 16384).value_or("");
     limits.memlock_bytes = soft_limit(text, "Max locked memory");
+    limits.ipc_lock = holds_ipc_lock(files);
     limits.nofile = soft_limit(text, "Max open files");
     limits.nproc = soft_limit(text, "Max processes");
     limits.memory_bytes = memory_total(files);

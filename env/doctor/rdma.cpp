@@ -207,14 +207,20 @@ void memlock(const Patient& patient, Verdict& verdict) {
     const auto& limit = machine.limits.memlock_bytes;
     if (!limit) return verdict.unknown("the memlock limit");
     if (*limit >= kSmallMemlock) return;
+    const auto& exempt = machine.limits.ipc_lock;  // as in pods that add IPC_LOCK, and for root
+    if (!exempt)
+        return verdict.unknown(fmt::format(
+            "CAP_IPC_LOCK, without which {} of locked memory are few", format_bytes(*limit)));
+    if (*exempt) return;
     verdict.find(
         machine.container ? Severity::broken : Severity::slow,
         {.what = fmt::format("only {} may be locked in memory, RDMA needs much more",
                              format_bytes(*limit)),
-         .evidence = "RLIMIT_MEMLOCK (ulimit -l)",
+         .evidence = "RLIMIT_MEMLOCK (ulimit -l), no CAP_IPC_LOCK (CapEff in /proc/self/status)",
          .effect = "ibv_reg_mr fails with 'Cannot allocate memory' for who has no "
                    "CAP_IPC_LOCK, and NCCL stops",
-         .fix = machine.container ? "docker run --ulimit memlock=-1 ..."
+         .fix = machine.container ? "docker run --ulimit memlock=-1 ..., in Kubernetes "
+                                    "securityContext.capabilities.add: [IPC_LOCK]"
                                   : "memlock unlimited in /etc/security/limits.conf; for Slurm "
                                     "LimitMEMLOCK=infinity of slurmd and "
                                     "PropagateResourceLimitsExcept=MEMLOCK"});
@@ -301,7 +307,8 @@ constexpr Check kChecks[] = {
       "/sys but may not open them"},
      device_files},
     {{"memlock-small", kFamily, Severity::broken,
-      "the memlock limit where RDMA is used: registering memory fails"},
+      "the memlock limit where RDMA is used and CAP_IPC_LOCK is not held: registering memory "
+      "fails"},
      memlock},
     {{"ib-hca-no-match", kFamily, Severity::slow,
       "NCCL_IB_HCA against the ports that are up: when nothing matches NCCL takes TCP silently"},

@@ -162,6 +162,7 @@ Json limits_object(const detect::Limits& limits) {
     return {{"shm_bytes", limit(limits.shm_bytes)},
             {"shm_free_bytes", limit(limits.shm_free_bytes)},
             {"memlock_bytes", limit(limits.memlock_bytes)},
+            {"ipc_lock", or_null(limits.ipc_lock)},
             {"nofile", limit(limits.nofile)},
             {"nproc", limit(limits.nproc)},
             {"cpu_quota", or_null(limits.cpu_quota)},

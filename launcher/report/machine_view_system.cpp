@@ -171,7 +171,12 @@ std::string limit_section(const Machine& machine) {
         "limits",
         fact_lines(
             {{"/dev/shm", with(size_text(limits.shm_bytes), limits.shm_free_bytes, "", " free")},
-             {"locked memory", size_text(limits.memlock_bytes)},
+             {"locked memory",
+              size_text(limits.memlock_bytes) +
+                  (limits.memlock_bytes && *limits.memlock_bytes != detect::kUnlimited &&
+                           limits.ipc_lock.value_or(false)
+                       ? ", not counted (CAP_IPC_LOCK)"
+                       : "")},
              {"open files", count_text(limits.nofile)},
              {"processes", count_text(limits.nproc)},
              {"CPU quota",

@@ -242,6 +242,34 @@ TEST_CASE("limits of a tree come from its files") {
     CHECK(limits.memory_bytes == 16384000ull << 10);
 }
 
+TEST_CASE("CAP_IPC_LOCK counts in the first user namespace alone") {
+    struct Row {
+        std::string name;
+        const char *effective, *map;
+        std::optional<bool> expected;
+    };
+    const char* const whole = "         0          0 4294967295\n";
+    const Row rows[] = {
+        {"root", "000001ffffffffff", whole, true},
+        {"a pod with IPC_LOCK", "00000000a80465fb", whole, true},
+        {"a plain container", "00000000a80425fb", whole, false},
+        {"a user", "0000000000000000", whole, false},
+        {"root of a rootless container", "000001ffffffffff", "0 1000 1\n1 100000 65536\n", false},
+        {"a kernel without user namespaces", "000001ffffffffff", nullptr, true},
+        {"garbage", "000001ffffffffzz", whole, std::nullopt},
+        {"nothing", nullptr, whole, std::nullopt},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.name);
+        const Tree tree;
+        if (row.effective != nullptr)
+            tree.write("/proc/self/status", "Name:\tx\nCapPrm:\t000001ffffffffff\nCapEff:\t" +
+                                                std::string(row.effective) + "\n");
+        if (row.map != nullptr) tree.write("/proc/self/uid_map", row.map);
+        CHECK(detect::detect_limits(Files(tree.root())).ipc_lock == row.expected);
+    }
+}
+
 TEST_CASE("odd limit files tell nothing") {
     const Tree tree;
     tree.write("/proc/self/mountinfo",

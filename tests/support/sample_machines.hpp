@@ -104,6 +104,7 @@ inline detect::Machine hgx_machine() {
     machine.limits.shm_bytes = 512ull << 30;
     machine.limits.shm_free_bytes = 511ull << 30;
     machine.limits.memlock_bytes = detect::kUnlimited;
+    machine.limits.ipc_lock = true;
     machine.limits.nofile = 1048576;
     machine.limits.memory_bytes = 1024ull << 30;
     machine.software.driver = "550.54.15";

@@ -138,6 +138,30 @@ TEST_CASE("the summary names the facts that were missing") {
               "limit)");
 }
 
+TEST_CASE("little locked memory is a fault for who has no CAP_IPC_LOCK") {
+    struct Held {
+        std::optional<bool> ipc_lock;
+        bool found, unknown;
+    };
+    for (const Held& row :
+         {Held{true, false, false}, Held{false, true, false}, Held{std::nullopt, false, true}})
+        for (const bool container : {true, false}) {
+            CAPTURE(row.found);
+            Machine machine = healthy_node();
+            machine.container = container;
+            machine.limits.memlock_bytes = 65536;
+            machine.limits.ipc_lock = row.ipc_lock;
+            const auto diagnosis = examine(machine, {}, doctor_job(2, 8));
+            const std::vector<std::string> found = ids(diagnosis);
+            CHECK((std::find(found.begin(), found.end(), "memlock-small") != found.end()) ==
+                  row.found);
+            CHECK(std::any_of(diagnosis.unknown.begin(), diagnosis.unknown.end(),
+                              [](const std::string& fact) {
+                                  return fact.starts_with("CAP_IPC_LOCK");
+                              }) == row.unknown);
+        }
+}
+
 TEST_CASE("a capture that says nothing of GPUs is not called healthy") {
     const auto diagnosis = examine(unknown_machine());
     CHECK(diagnosis.not_made > 20);

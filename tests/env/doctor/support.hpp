@@ -85,6 +85,7 @@ inline void know_limits(Machine& machine) {
     machine.limits.shm_bytes = 512ull << 30;
     machine.limits.shm_free_bytes = 511ull << 30;
     machine.limits.memlock_bytes = detect::kUnlimited;
+    machine.limits.ipc_lock = false;
     machine.limits.nofile = 1048576;
     machine.limits.nproc = 4000000;
     machine.limits.memory_bytes = 2048ull << 30;
