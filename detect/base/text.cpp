@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <numeric>
+#include <utility>
 
 namespace toporun {
 namespace {
@@ -122,6 +123,20 @@ std::string_view trim(std::string_view text) {
     const std::size_t first = text.find_first_not_of(kBlank);
     if (first == std::string_view::npos) return {};
     return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
+}
+
+std::weak_ordering compare_by_number(std::string_view a, std::string_view b) {
+    const auto stem = [](std::string_view name) {
+        return name.find_last_not_of("0123456789") + 1;  // npos + 1 = 0
+    };
+    const std::size_t of_a = stem(a), of_b = stem(b);
+    if (const int stems = a.substr(0, of_a).compare(b.substr(0, of_b)); stems != 0)
+        return stems <=> 0;
+    const auto digits = [](std::string_view name, std::size_t from) {
+        const std::size_t begin = std::min(name.find_first_not_of('0', from), name.size());
+        return std::pair(name.size() - begin, name.substr(begin));
+    };
+    return digits(a, of_a) <=> digits(b, of_b);
 }
 
 std::optional<long long> to_integer(std::string_view text) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <optional>
 #include <span>
 #include <string>
@@ -31,6 +32,10 @@ std::string join(std::span<const std::string> parts, std::string_view separator)
 
 /// `text` without leading and trailing blanks, tabs and line ends.
 std::string_view trim(std::string_view text);
+
+/// Names by what is before the number at their end, then by that number: mlx5_2 before mlx5_10.
+/// Leading zeros do not count.
+std::weak_ordering compare_by_number(std::string_view a, std::string_view b);
 
 /// The integer that `text` holds, all of it, base 10; nothing for anything else.
 std::optional<long long> to_integer(std::string_view text);

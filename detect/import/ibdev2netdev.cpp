@@ -68,21 +68,11 @@ std::optional<PastedPort> read_rdma_line(std::string_view text) {
     return port.state.empty() ? std::nullopt : std::optional(port);
 }
 
-/// Whether `a` comes before `b` with numbers taken as numbers: the tool sorts mlx5_10 before
-/// mlx5_2, the kernel numbers devices in the order in which it found them.
+/// The tool sorts mlx5_10 before mlx5_2, the kernel numbers devices in the order in which it found
+/// them.
 bool by_number(const PastedPort& a, const PastedPort& b) {
-    const auto stem = [](const std::string& name) {
-        return name.find_last_not_of("0123456789") + 1;  // npos + 1 = 0
-    };
-    const std::size_t of_a = stem(a.device);
-    const std::size_t of_b = stem(b.device);
-    const int stems = a.device.compare(0, of_a, b.device, 0, of_b);
-    if (stems != 0) return stems < 0;
-    const auto digits = [](const std::string& name, std::size_t from) {
-        const std::size_t begin = std::min(name.find_first_not_of('0', from), name.size());
-        return std::pair(name.size() - begin, name.substr(begin));
-    };
-    return std::pair(digits(a.device, of_a), a.port) < std::pair(digits(b.device, of_b), b.port);
+    const auto devices = compare_by_number(a.device, b.device);
+    return devices != 0 ? devices < 0 : a.port < b.port;
 }
 
 template <std::optional<PastedPort> (*read_line)(std::string_view)>

@@ -157,11 +157,20 @@ std::vector<int> port_numbers(const Files& files, const Device& device) {
     return numbers;
 }
 
+/// The kernel numbers devices in the order in which it found them, which is NCCL's order too.
+std::vector<std::string> devices_in_order(const Files& files) {
+    std::vector<std::string> names = files.list("/sys/class/infiniband");
+    std::stable_sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+        return compare_by_number(a, b) < 0;
+    });
+    return names;
+}
+
 }  // namespace
 
 void add_rdma_devices(const Files& files, bool deep, std::vector<Nic>& nics) {
     const std::size_t interfaces = nics.size();
-    for (const std::string& name : files.list("/sys/class/infiniband")) {
+    for (const std::string& name : devices_in_order(files)) {
         const Device device = read_device(files, name);
         for (const int number : port_numbers(files, device)) {
             Port port = read_port(files, device, name, number, deep);

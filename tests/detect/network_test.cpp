@@ -137,6 +137,37 @@ TEST_CASE("the default route is the IPv4 one, else the IPv6 one") {
     }
 }
 
+TEST_CASE("an RDMA port can be used by its own state, else by its interface's") {
+    struct Row {
+        NicKind kind;
+        bool rdma;
+        std::string port_state, state;
+        bool usable;
+    };
+    const Row rows[] = {
+        {NicKind::ipoib, true, "active", "down", true},
+        {NicKind::ipoib, true, "init", "up", false},
+        {NicKind::ipoib, true, "armed", "up", false},
+        {NicKind::ipoib, true, "down", "down", false},
+        {NicKind::ipoib, true, "", "down", true},
+        {NicKind::roce, true, "", "down", false},
+        {NicKind::roce, true, "", "up", true},
+        {NicKind::infiniband, true, "", "unknown", true},
+        {NicKind::efa, true, "active", "unknown", true},
+        {NicKind::ethernet, false, "", "up", false},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.port_state);
+        CAPTURE(row.state);
+        Nic nic;
+        nic.kind = row.kind;
+        if (row.rdma) nic.rdma_device = "mlx5_0";
+        nic.port_state = row.port_state;
+        nic.state = row.state;
+        CHECK(detect::rdma_usable(nic) == row.usable);
+    }
+}
+
 TEST_CASE("RDMA ports are merged into the interface of the same port") {
     const Tree tree;
     tree.pci("pci0000:00/0000:41:00.0", "0x020700", "0x15b3", 1);
@@ -175,6 +206,17 @@ TEST_CASE("RDMA ports are merged into the interface of the same port") {
     CHECK(nics[4].name == "rdmap0");
     CHECK(nics[4].state == "up");
     CHECK(nics[4].pci->text() == "0000:43:00.0");
+}
+
+TEST_CASE("RDMA devices are in the order of their numbers") {
+    const Tree tree;
+    for (const char* device : {"mlx5_10", "mlx5_2", "mlx5_0", "mlx5_1", "bnxt_re0", "mlx5_bond_0"})
+        tree.write(std::string("/sys/class/infiniband/") + device + "/ports/1/state",
+                   "4: ACTIVE\n");
+    std::vector<std::string> names;
+    for (const Nic& nic : nics_of(tree.root())) names.push_back(nic.name);
+    CHECK(names == std::vector<std::string>{"bnxt_re0", "mlx5_0", "mlx5_1", "mlx5_2", "mlx5_10",
+                                            "mlx5_bond_0"});
 }
 
 TEST_CASE("odd RDMA files end in a port without facts") {

@@ -70,6 +70,28 @@ TEST_CASE("split, join and trim keep what stands between") {
     CHECK(trim(" \n").empty());
 }
 
+TEST_CASE("names are ordered by the number at their end") {
+    const std::vector<std::string> ordered = {"",
+                                              "bnxt_re0",
+                                              "mlx5_0",
+                                              "mlx5_1",
+                                              "mlx5_2",
+                                              "mlx5_10",
+                                              "mlx5_10_0",
+                                              "mlx5_bond_0",
+                                              "mlx5_x9",
+                                              "rdmap1",
+                                              "rdmap99999999999999999999"};
+    for (std::size_t i = 0; i < ordered.size(); ++i)
+        for (std::size_t j = 0; j < ordered.size(); ++j) {
+            CAPTURE(ordered[i]);
+            CAPTURE(ordered[j]);
+            CHECK((compare_by_number(ordered[i], ordered[j]) < 0) == (i < j));
+            CHECK((compare_by_number(ordered[i], ordered[j]) == 0) == (i == j));
+        }
+    CHECK(compare_by_number("mlx5_01", "mlx5_1") == 0);
+}
+
 TEST_CASE("an integer is the whole text") {
     CHECK(to_integer("42") == 42);
     CHECK(to_integer("-7") == -7);
