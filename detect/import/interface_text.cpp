@@ -296,7 +296,7 @@ Nic to_nic(const PastedPort& pasted) {
     nic.port_state = port_state_of(pasted.state).value_or("");
     nic.state = nic.port_state.empty() ? "unknown" : nic.port_state == "active" ? "up" : "down";
     // A port without a link shows a rate that is no fact: the slowest one, "10".
-    if (nic.state != "down") nic.speed_gbits = pasted.rate_gbits;
+    if (nic.port_state != "down") nic.speed_gbits = pasted.rate_gbits;
     nic.mtu = pasted.mtu;
     nic.guid = guid_text(pasted.guid);
     nic.pci = pasted.pci;

@@ -96,7 +96,8 @@ Port read_port(const Files& files, const Device& device, const std::string& name
     port.number = number;
     port.link_layer = files.line(directory + "/link_layer").value_or("");
     port.state = port_state_of(files.line(directory + "/state").value_or("")).value_or("");
-    port.rate_gbits = rate(files.line(directory + "/rate"));
+    // A port without a link shows a rate that is no fact: the slowest one, "10 Gb/sec (4X SDR)".
+    if (port.state != "down") port.rate_gbits = rate(files.line(directory + "/rate"));
     port.interface = interface_of(files, name, number);
     const auto vendor = files.hex(device.directory + "/device/vendor");
     port.efa = device.driver == "efa" || (vendor && *vendor == kVendorAmazon);

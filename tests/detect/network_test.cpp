@@ -104,6 +104,7 @@ TEST_CASE("interfaces of a tree come in kernel order with state, speed and route
     CHECK(nics[2].state == "down");
     CHECK_FALSE(nics[2].speed_gbits);
     CHECK(nics[3].state == "down");
+    CHECK_FALSE(nics[3].speed_gbits);  // the rate of a link that is not there
     CHECK(nics[4].kind == NicKind::veth);
     CHECK_FALSE(nics[4].speed_gbits);
     CHECK(nics[5].state == "down");

@@ -339,7 +339,7 @@ TEST_CASE("the state of a port is known in the words of every tool") {
         const Nic nic = to_nic(port);
         CHECK(nic.port_state == row.port_state);
         CHECK(nic.state == row.nic_state);
-        CHECK(nic.speed_gbits.has_value() == (row.nic_state != "down"));
+        CHECK(nic.speed_gbits.has_value() == (row.port_state != "down"));
     }
 }
 
