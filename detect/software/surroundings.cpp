@@ -76,6 +76,9 @@ constexpr std::array<Evidence, 13> kGuestVendors = {{{"QEMU", "kvm"},
 constexpr std::array<std::string_view, 4> kVirtualProducts = {
     "Virtual Machine", "Google Compute Engine", "KVM", "VMware"};
 constexpr std::array<std::string_view, 3> kVirtualVendors = {"QEMU", "OpenStack", "Xen"};
+/// Clouds whose guests and bare machines share a vendor: the product of the latter says so
+/// ("m7g.metal"). Arm processors have no flag that tells a guest.
+constexpr std::string_view kMixedVendor = "Amazon EC2", kBareProduct = "metal";
 
 /// What a hypervisor signs CPUID leaf 0x40000000 with (Linux arch/x86/kernel/cpu/hypervisor.c and
 /// its drivers).
@@ -157,6 +160,8 @@ bool is_virtual_machine(const Files& files, const Machine& machine) {
         return std::any_of(words.begin(), words.end(),
                            [&](std::string_view word) { return is_within(text, word); });
     };
+    if (is_within(machine.vendor, kMixedVendor) && !machine.product.empty())
+        return !is_within(machine.product, kBareProduct);
     return any(machine.product, kVirtualProducts) || any(machine.vendor, kVirtualVendors);
 }
 

@@ -152,6 +152,18 @@ TEST_CASE("the hypervisor has a name only inside a virtual machine") {
         {"VMware", {{guest, {vendor, "VMware, Inc.\n"}}, {}}, true, "vmware"},
         {"Xen", {{{"/sys/hypervisor/type", "xen\n"}}, {}}, true, "xen"},
         {"unnamed", {{guest}, {}}, true, ""},
+        {"Arm on EC2",
+         {{{vendor, "Amazon EC2\n"}, {"/sys/class/dmi/id/product_name", "g5g.16xlarge\n"}}, {}},
+         true,
+         "kvm"},
+        {"bare machine of EC2",
+         {{{vendor, "Amazon EC2\n"}, {"/sys/class/dmi/id/product_name", "g5g.metal\n"}}, {}},
+         false,
+         ""},
+        {"bare machine of EC2 with a size",
+         {{{vendor, "Amazon EC2\n"}, {"/sys/class/dmi/id/product_name", "m7g.metal-48xl\n"}}, {}},
+         false,
+         ""},
     };
     for (const Row& row : rows) {
         CAPTURE(row.name);
