@@ -40,6 +40,8 @@ Machine detect_machine(const Sources& sources) {
     machine.software.nccl_plugins = plugin_names(nccl.plugins);
     machine.software.nccl_plugin_files = std::move(nccl.plugins);
     if (!nccl.note.empty()) machine.notes.push_back(std::move(nccl.note));
+    if (nccl.plugins_partial)
+        machine.notes.emplace_back("NCCL's plugins are known in part: the search took too long");
     complete_paths(files, machine);
     return machine;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <utility>
 
 #include "base/text.hpp"
 #include "detect/software/loader_cache.hpp"
@@ -180,7 +181,9 @@ NcclLibrary find_nccl(const Sources& sources, const Files& files) {
     Search search(sources, files);
     search.loader_cache = search.reader.read_at("/etc/ld.so.cache", 0, kMostBytes).value_or("");
     find_library(search);
-    search.nccl.plugins = find_nccl_plugins(sources, files, search.loader_cache);
+    FoundPlugins found = find_nccl_plugins(sources, search.reader, search.loader_cache);
+    search.nccl.plugins = std::move(found.plugins);
+    search.nccl.plugins_partial = found.partial;
     return std::move(search.nccl);
 }
 

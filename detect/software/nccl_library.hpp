@@ -15,14 +15,15 @@ struct NcclLibrary {
     std::optional<std::string> version;  ///< "2.28.9"
     std::optional<std::string> file;     ///< what the version belongs to
     std::vector<NcclPlugin> plugins;     ///< net, tuner, env and profiler plugins NCCL could load
-    std::string note;                    ///< why the version is unknown; "" when it is known
+    std::string note;  ///< why the version is unknown, or of another program; "" otherwise
+    bool plugins_partial = false;  ///< the time was over before all directories were looked through
 };
 
 /// Finds the NCCL that the program will load without starting Python and without loading anything:
 /// LD_PRELOAD, LD_LIBRARY_PATH, the interpreter's site-packages, the program itself (linked
 /// statically), the loader's cache, system directories. Not deep: at most 1 MiB is read in all, and
-/// after 20 ms nothing more. What a search of a library found, or that it found nothing, is kept in
-/// Sources::cache_directory.
+/// after 20 ms nothing more, the plugins included. What a search of a library found, or that it
+/// found nothing, is kept in Sources::cache_directory.
 NcclLibrary find_nccl(const Sources& sources, const Files& files);
 
 /// "2.28.9" out of "NCCL version 2.28.9+cuda13.0" or "NCCL version 2.28.9 compiled with CUDA 13.0".

@@ -70,21 +70,29 @@ std::string nccl_plugin_maker(std::string_view file) {
     return {};
 }
 
-std::vector<NcclPlugin> find_nccl_plugins(const Sources& sources, const Files& files,
-                                          std::string_view loader_cache) {
-    std::vector<NcclPlugin> plugins;
+FoundPlugins find_nccl_plugins(const Sources& sources, const BoundedReader& reader,
+                               std::string_view loader_cache) {
+    const Files& files = reader.files();
+    FoundPlugins found;
     std::vector<std::string> seen;
+    // A path that each of these calls may wait for: the clock is read before every one.
+    const auto look_at = [&](const std::string& path) {
+        found.partial = found.partial || reader.spent();
+        if (!found.partial) add(files, path, found.plugins);
+    };
     for (const std::string& directory : sources.library_path) {
         if (std::find(seen.begin(), seen.end(), directory) != seen.end()) continue;
         seen.push_back(directory);
+        found.partial = found.partial || reader.spent();
+        if (found.partial) return found;
         for (const std::string& name : files.list(directory))
-            if (is_plugin(name)) add(files, directory + "/" + name, plugins);
+            if (is_plugin(name)) look_at(directory + "/" + name);
     }
     for (const std::string_view prefix : kPrefixes)
         each_in_loader_cache(loader_cache, prefix, [&](const std::string& path) {
-            if (is_plugin(last_part(path))) add(files, path, plugins);
+            if (is_plugin(last_part(path))) look_at(path);
         });
-    return plugins;
+    return found;
 }
 
 }  // namespace toporun::detect

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "detect/software/nccl_plugins.hpp"
 #include "detect/software/python_paths.hpp"
 #include "tree.hpp"
 
@@ -265,6 +266,24 @@ TEST_CASE("plugins on the library path are listed once") {
     CHECK(detect::detect_machine(sources).software.nccl_plugins ==
           std::vector<std::string>{"libnccl-env.so", "libnccl-net-ofi.so.0", "libnccl-net.so",
                                    "libnccl-profiler-x.so", "libnccl-tuner.so"});
+}
+
+TEST_CASE("plugins are not looked for when the time is over") {
+    const Tree tree;
+    tree.write("/a/libnccl-net.so", "");
+    Sources sources;
+    sources.library_path = {"/a"};
+    const Files files(tree.root());
+    detect::BoundedReader endless(files);
+    const auto all = detect::find_nccl_plugins(sources, endless, "");
+    CHECK(all.plugins.size() == 1);
+    CHECK_FALSE(all.partial);
+    detect::BoundedReader spent(files, 1 << 20, std::chrono::milliseconds(0));
+    const auto none = detect::find_nccl_plugins(sources, spent, "");
+    CHECK(none.plugins.empty());
+    CHECK(none.partial);
+    sources.library_path.clear();
+    CHECK_FALSE(detect::find_nccl_plugins(sources, spent, "").partial);
 }
 
 }  // namespace toporun::tests

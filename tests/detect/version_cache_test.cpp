@@ -247,7 +247,9 @@ TEST_CASE("the maker of a plugin is known by its name and place") {
     tree.link("/lib64/libnccl-net.so", "../opt/hpcx/lib/libnccl-net.so");
     detect::Sources sources;
     sources.library_path = {"/lib64", "/lib64"};
-    const auto plugins = detect::find_nccl_plugins(sources, detect::Files(tree.root()), "");
+    const detect::Files files(tree.root());
+    const auto plugins =
+        detect::find_nccl_plugins(sources, detect::BoundedReader(files), "").plugins;
     REQUIRE(plugins.size() == 1);
     CHECK(plugins[0] ==
           detect::NcclPlugin{"libnccl-net.so", "/opt/hpcx/lib/libnccl-net.so", "hpcx"});
