@@ -166,10 +166,21 @@ bool find_cached(Search& search) {
     return found;
 }
 
+/// A launch knows the program; whoever looks at the machine beforehand may have another in mind.
+void note_system_library(Search& search) {
+    const std::string& program = search.sources.program;
+    if (!search.sources.deep || program.empty() || !search.nccl.note.empty()) return;
+    search.nccl.note = fmt::format(
+        "NCCL is the system's: {} has none of its own, a job with another Python may load another",
+        printable(program));
+}
+
 void find_library(Search& search) {
     if (find_preloaded(search) || find_in(search, search.sources.library_path) ||
-        find_in_program(search) || find_cached(search) || find_in(search, kSystemDirectories))
+        find_in_program(search))
         return;
+    if (find_cached(search) || find_in(search, kSystemDirectories))
+        return note_system_library(search);
     search.nccl.note = search.reader.spent()
                            ? "NCCL's version is unknown until NCCL starts: the search took too long"
                            : "NCCL's version is unknown until NCCL starts: no libnccl.so.2 found";

@@ -19,6 +19,7 @@
 #include "detect/machine_toml.hpp"
 #include "detect/software/nccl_conf.hpp"
 #include "env/interface_model.hpp"
+#include "launcher/command/host.hpp"
 #include "profiles/knowledge.hpp"
 
 namespace toporun::launcher {
@@ -135,6 +136,17 @@ detect::Machine captured_machine(const Arguments& arguments, const Environment& 
 }
 
 }  // namespace
+
+std::string shell_python(const Environment& environment) {
+    const SystemHost host(environment);
+    for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
+        const std::string prefix = value(environment, name);
+        if (!prefix.starts_with('/')) continue;
+        for (const char* program : {"/bin/python3", "/bin/python"})
+            if (host.is_executable(prefix + program)) return prefix + program;
+    }
+    return host.find_executable("python3");
+}
 
 detect::Machine read_machine(const Arguments& arguments, const Environment& environment,
                              const std::string& program, bool deep) {

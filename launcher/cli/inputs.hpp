@@ -18,10 +18,13 @@ using Environment = std::map<std::string, std::string>;
 Environment environment_map();
 std::vector<std::string> environment_strings();
 
+/// The Python that a job started from this shell would most likely run: of VIRTUAL_ENV, of
+/// CONDA_PREFIX, else python3 on PATH; "" for none. It is not started.
+std::string shell_python(const Environment& environment);
+
 /// The machine: from --machine FILE and --from FILE, else this one. `program` is the file whose
-/// NCCL is looked for,
-/// "" unknown; `deep` takes the time for a whole search. --nccl-version replaces the version found.
-/// Throws Error when a named file cannot be read.
+/// NCCL is looked for, "" unknown; `deep` takes the time for a whole search. --nccl-version
+/// replaces the version found. Throws Error when a named file cannot be read.
 detect::Machine read_machine(const Arguments& arguments, const Environment& environment,
                              const std::string& program, bool deep);
 

@@ -55,6 +55,11 @@ env::Job shell_job(const Arguments& arguments, const Environment& environment) {
     return job;
 }
 
+/// The machine with the NCCL that a Python of this shell would load.
+detect::Machine shell_machine(const Arguments& arguments, const Environment& environment) {
+    return read_machine(arguments, environment, shell_python(environment), true);
+}
+
 bool exists(const std::string& path) {
     struct stat info {};
     return ::stat(path.c_str(), &info) == 0;
@@ -150,7 +155,7 @@ void say_findings(const env::Plan& plan, const Console& console) {
 }  // namespace
 
 int detect_command(const Arguments& arguments, const Console& console) {
-    const detect::Machine machine = read_machine(arguments, environment_map(), {}, true);
+    const detect::Machine machine = shell_machine(arguments, environment_map());
     if (!arguments.save.empty()) {
         save(arguments.save, detect::machine_to_toml(machine));
         console.say(fmt::format("saved to {}; toporun detect --machine {} shows it", arguments.save,
@@ -171,7 +176,7 @@ int env_command(const Arguments& arguments, const Console& console) {
         throw Error(fmt::format("--format={} is not known", printable(format)), {},
                     "write sh, json, toml or slurm");
     const Environment environment = environment_map();
-    const detect::Machine machine = read_machine(arguments, environment, {}, true);
+    const detect::Machine machine = shell_machine(arguments, environment);
     env::Options options = arguments.options;
     options.for_shell = true;
     const env::Plan plan = decide(shell_job(arguments, environment), machine,
@@ -194,7 +199,7 @@ int doctor_command(const Arguments& arguments) {
         return 0;
     }
     const Environment environment = environment_map();
-    const detect::Machine machine = read_machine(arguments, environment, {}, true);
+    const detect::Machine machine = shell_machine(arguments, environment);
     env::Options options = arguments.options;
     options.for_shell = true;
     const env::Diagnosis diagnosis = judge(shell_job(arguments, environment), machine,

@@ -164,6 +164,29 @@ TEST_CASE("the system's interpreter looks into the user site and dist-packages")
     CHECK(detect::site_packages(files, "/root/venv/bin/python3.11", "/root") == with_environment);
 }
 
+TEST_CASE("a look at the machine says where NCCL is not that of the shell's Python") {
+    const Tree tree;
+    tree.write("/usr/bin/python3.11", "");
+    tree.link("/usr/bin/python3", "python3.11");
+    tree.write("/usr/lib64/libnccl.so.2.27.5", "");
+    tree.link("/usr/lib64/libnccl.so.2", "libnccl.so.2.27.5");
+    Sources sources = with_program("/usr/bin/python3");
+    CHECK(find(tree, sources).note.empty());  // a launch: this is the program
+    sources.deep = true;
+    const NcclLibrary system = find(tree, sources);
+    CHECK(system.version == "2.27.5");
+    CHECK(system.note.find("/usr/bin/python3 has none") != std::string::npos);
+    sources.program.clear();
+    CHECK(find(tree, sources).note.empty());
+    sources.program = "/usr/bin/python3";
+    const std::string packages = "/usr/lib/python3/dist-packages";
+    tree.write(packages + "/nvidia/nccl/lib/libnccl.so.2", "");
+    tree.directory(packages + "/nvidia_nccl_cu12-2.28.9.dist-info");
+    const NcclLibrary own = find(tree, sources);
+    CHECK(own.version == "2.28.9");
+    CHECK(own.note.empty());
+}
+
 TEST_CASE("conda's own NCCL and old wheels are found") {
     const Tree tree;
     tree.write("/opt/conda/bin/python3.10", "");

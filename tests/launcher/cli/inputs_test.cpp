@@ -1,0 +1,54 @@
+#include "launcher/cli/inputs.hpp"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "files.hpp"
+
+namespace toporun::launcher {
+namespace {
+
+void make_program(const tests::TemporaryDirectory& directory, const std::string& name) {
+    std::filesystem::permissions(directory.write(name, ""), std::filesystem::perms::owner_all);
+}
+
+}  // namespace
+
+TEST_CASE("the Python of a shell is that of its environments before that of PATH") {
+    const tests::TemporaryDirectory directory;
+    make_program(directory, "venv/bin/python3");
+    make_program(directory, "conda/bin/python");
+    make_program(directory, "bin/python3");
+    directory.write("broken/bin/python3", "");  // no program
+    const std::string at = directory.path().string();
+    struct Row {
+        std::string name;
+        Environment environment;
+        std::string python;
+    };
+    const Row rows[] = {
+        {"nothing", {{"PATH", at}}, ""},
+        {"PATH", {{"PATH", at + ":" + at + "/bin"}}, at + "/bin/python3"},
+        {"conda",
+         {{"PATH", at + "/bin"}, {"CONDA_PREFIX", at + "/conda"}},
+         at + "/conda/bin/python"},
+        {"both",
+         {{"CONDA_PREFIX", at + "/conda"}, {"VIRTUAL_ENV", at + "/venv"}},
+         at + "/venv/bin/python3"},
+        {"an environment that is gone",
+         {{"PATH", at + "/bin"}, {"VIRTUAL_ENV", at + "/gone"}},
+         at + "/bin/python3"},
+        {"no program",
+         {{"PATH", at + "/bin"}, {"VIRTUAL_ENV", at + "/broken"}},
+         at + "/bin/python3"},
+        {"set to nothing", {{"PATH", at + "/bin"}, {"VIRTUAL_ENV", ""}}, at + "/bin/python3"},
+        {"relative", {{"PATH", at + "/bin"}, {"VIRTUAL_ENV", "venv"}}, at + "/bin/python3"},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.name);
+        CHECK(shell_python(row.environment) == row.python);
+    }
+}
+
+}  // namespace toporun::launcher
