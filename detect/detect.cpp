@@ -27,13 +27,14 @@ std::vector<std::string> plugin_names(const std::vector<NcclPlugin>& plugins) {
 }  // namespace
 
 Machine detect_machine(const Sources& sources) {
-    const Files files(sources.root);
+    PciTree pci{Files(sources.root)};
+    const Files& files = pci.files();
     Machine machine;
-    detect_gpus(sources, files, machine);
-    detect_network(sources, files, machine);
+    detect_gpus(sources, pci, machine);
+    detect_network(sources, pci, machine);
     machine.cpu = detect_cpu(sources.root, files, machine.notes);
     machine.limits = detect_limits(files);
-    detect_platform(sources, files, machine);
+    detect_platform(sources, pci, machine);
     NcclLibrary nccl = find_nccl(sources, files);
     machine.software.nccl_version = std::move(nccl.version);
     machine.software.nccl_library = std::move(nccl.file);
@@ -42,7 +43,7 @@ Machine detect_machine(const Sources& sources) {
     if (!nccl.note.empty()) machine.notes.push_back(std::move(nccl.note));
     if (nccl.plugins_partial)
         machine.notes.emplace_back("NCCL's plugins are known in part: the search took too long");
-    complete_paths(files, machine);
+    complete_paths(pci, machine);
     return machine;
 }
 

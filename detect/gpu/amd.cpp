@@ -9,7 +9,6 @@
 #include "detect/gpu/architecture.hpp"
 #include "detect/gpu/kfd.hpp"
 #include "detect/gpu/pci.hpp"
-#include "detect/pcie_link.hpp"
 
 namespace toporun::detect {
 namespace {
@@ -64,17 +63,16 @@ void read_device_files(const Files& files, const KfdNode& node, bool partitioned
     }
 }
 
-Gpu make_gpu(const Files& files, const KfdNode& node, bool partitioned,
-             const std::vector<Gpu>& on_bus) {
+Gpu make_gpu(PciTree& pci, const KfdNode& node, bool partitioned, const std::vector<Gpu>& on_bus) {
     const auto seen = std::find_if(on_bus.begin(), on_bus.end(),
                                    [&](const Gpu& gpu) { return gpu.pci == node.pci; });
     Gpu gpu = seen == on_bus.end() ? Gpu{} : *seen;
     gpu.vendor = "amd";
     gpu.pci = node.pci;
     gpu.architecture = amd_architecture(static_cast<long long>(node.gfx_target_version));
-    read_device_files(files, node, partitioned, gpu);
+    read_device_files(pci.files(), node, partitioned, gpu);
     // A partition's address is no device of sysfs: what is said of its link is said here.
-    const PcieLink link = read_pcie_link(files, node.pci);
+    const PcieLink& link = pci.link(node.pci);
     gpu.pcie_generation_now = link.generation_now;
     gpu.pcie_width_now = link.width_now;
     if (node.partition > 0) gpu.pci->function = static_cast<std::uint8_t>(node.partition & 0x7);
@@ -111,14 +109,14 @@ void add_links(const KfdLink& entry, const std::vector<KfdNode>& nodes, std::siz
     there = back = std::max({there, back, count});
 }
 
-void take_kfd_gpus(const Files& files, const std::vector<KfdNode>& nodes, Machine& machine) {
+void take_kfd_gpus(PciTree& pci, const std::vector<KfdNode>& nodes, Machine& machine) {
     const std::vector<Gpu> on_bus = std::move(machine.gpus);
     machine.gpus.clear();
     for (const KfdNode& node : nodes) {
         const bool partitioned =
             std::count_if(nodes.begin(), nodes.end(),
                           [&](const KfdNode& other) { return other.pci == node.pci; }) > 1;
-        Gpu gpu = make_gpu(files, node, partitioned, on_bus);
+        Gpu gpu = make_gpu(pci, node, partitioned, on_bus);
         gpu.index = static_cast<int>(machine.gpus.size());
         if (std::any_of(machine.gpus.begin(), machine.gpus.end(),
                         [&](const Gpu& other) { return other.pci == gpu.pci; }))
@@ -150,7 +148,8 @@ void note_access(const Files& files, Machine& machine) {
 
 }  // namespace
 
-void detect_amd_gpus(const Files& files, Machine& machine) {
+void detect_amd_gpus(PciTree& pci, Machine& machine) {
+    const Files& files = pci.files();
     KfdTopology kfd = read_kfd(files);
     std::erase_if(kfd.nodes, [](const KfdNode& node) { return node.simd_count == 0; });
     if (!kfd.present && machine.gpus.empty()) return;
@@ -161,7 +160,7 @@ void detect_amd_gpus(const Files& files, Machine& machine) {
         machine.notes.push_back(fmt::format(
             "KFD keeps {} of its nodes from this process: GPUs that are not given to this job",
             kfd.unreadable));
-    if (!kfd.nodes.empty()) take_kfd_gpus(files, kfd.nodes, machine);
+    if (!kfd.nodes.empty()) take_kfd_gpus(pci, kfd.nodes, machine);
     if (!machine.gpus.empty()) note_access(files, machine);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "detect/files.hpp"
+#include "detect/gpu/pci.hpp"
 #include "detect/machine.hpp"
 
 namespace toporun::detect {
@@ -11,6 +11,6 @@ namespace toporun::detect {
 ///
 /// Partitions of one GPU (MI300 in CPX mode) are GPUs of their own; number n has the PCI function n
 /// of the device, as RCCL names them.
-void detect_amd_gpus(const Files& files, Machine& machine);
+void detect_amd_gpus(PciTree& pci, Machine& machine);
 
 }  // namespace toporun::detect

@@ -12,24 +12,23 @@
 #include "detect/gpu/nvml_report.hpp"
 #include "detect/gpu/paths.hpp"
 #include "detect/gpu/pci.hpp"
-#include "detect/pcie_link.hpp"
 
 namespace toporun::detect {
 namespace {
 
 /// Generation and lanes in use by sysfs, where NVML did not tell.
-void read_pcie_link_now(const Files& files, Gpu& gpu) {
+void read_pcie_link_now(PciTree& pci, Gpu& gpu) {
     if (!gpu.pci || (gpu.pcie_generation_now && gpu.pcie_width_now)) return;
-    const PcieLink link = read_pcie_link(files, *gpu.pci);
+    const PcieLink& link = pci.link(*gpu.pci);
     if (!gpu.pcie_generation_now) gpu.pcie_generation_now = link.generation_now;
     if (!gpu.pcie_width_now) gpu.pcie_width_now = link.width_now;
 }
 
 /// Narrows what the card can do to what it can do in its slot, as NVML has it.
-void limit_to_slot(const Files& files, Gpu& gpu) {
-    const auto device = gpu.pci ? read_pci_device(files, *gpu.pci) : std::nullopt;
+void limit_to_slot(PciTree& pci, Gpu& gpu) {
+    const auto device = gpu.pci ? pci.device(*gpu.pci) : std::nullopt;
     if (!device || device->bridges.empty()) return;
-    const PcieLink slot = read_pcie_link(files, device->bridges.front());
+    const PcieLink& slot = pci.link(device->bridges.front());
     if (gpu.pcie_generation && slot.generation)
         gpu.pcie_generation = std::min(*gpu.pcie_generation, *slot.generation);
     if (gpu.pcie_width && slot.width) gpu.pcie_width = std::min(*gpu.pcie_width, *slot.width);
@@ -208,8 +207,9 @@ void note_gpus_without_nvml(const Files& files, Machine& machine) {
 
 }  // namespace
 
-void detect_gpus(const Sources& sources, const Files& files, Machine& machine) {
-    machine.gpus = pci_gpus(files);
+void detect_gpus(const Sources& sources, PciTree& pci, Machine& machine) {
+    const Files& files = pci.files();
+    machine.gpus = pci_gpus(pci);
     machine.software.driver = driver_version(files);
     std::unique_ptr<NvmlReport> report;
     if (should_ask_nvml(sources, files, machine.gpus)) report = query_nvml(sources, machine.notes);
@@ -220,17 +220,17 @@ void detect_gpus(const Sources& sources, const Files& files, Machine& machine) {
         take_peer_access(*report, machine);
         if (report->driver[0] != '\0') machine.software.driver = report->driver.data();
     } else {
-        for (Gpu& gpu : machine.gpus) limit_to_slot(files, gpu);
+        for (Gpu& gpu : machine.gpus) limit_to_slot(pci, gpu);
         if (any_nvidia(machine.gpus))
             note_gpus_without_nvml(files, machine);
         else
-            detect_amd_gpus(files, machine);
+            detect_amd_gpus(pci, machine);
     }
     for (Gpu& gpu : machine.gpus) {
-        read_pcie_link_now(files, gpu);
+        read_pcie_link_now(pci, gpu);
         note_trained_down(gpu, machine.notes);
     }
-    detect_gpu_paths(files, report.get(), machine);
+    take_told_paths(report.get(), machine);
 }
 
 }  // namespace toporun::detect

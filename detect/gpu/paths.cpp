@@ -5,7 +5,6 @@
 
 #include "detect/gpu/gpu_links.hpp"
 #include "detect/gpu/pci.hpp"
-#include "detect/pcie_link.hpp"
 #include "detect/topology/machine_paths.hpp"
 
 namespace toporun::detect {
@@ -48,10 +47,10 @@ PciePaths told_paths(std::size_t count, const NvmlReport* report) {
 /// Places of devices in sysfs. Every bridge is read once.
 class PlaceReader {
   public:
-    explicit PlaceReader(const Files& files) : files_(files) {}
+    explicit PlaceReader(PciTree& pci) : pci_(pci) {}
 
     std::optional<DevicePlace> read(const std::optional<PciAddress>& address) {
-        const auto device = address ? read_pci_device(files_, *address) : std::nullopt;
+        const auto device = address ? pci_.device(*address) : std::nullopt;
         if (!device) return std::nullopt;
         DevicePlace place;
         place.numa_node = device->numa_node;
@@ -67,7 +66,7 @@ class PlaceReader {
         if (!added) return entry->second;
         WayStation& station = entry->second;
         station.address = address;
-        const PcieLink link = read_pcie_link(files_, address);
+        const PcieLink& link = pci_.link(address);
         station.generation = link.generation;
         station.width = link.width;
         station.ids.vendor = number(address, "vendor");
@@ -80,37 +79,30 @@ class PlaceReader {
     }
 
     unsigned number(const PciAddress& address, const char* file) const {
-        const auto value = files_.hex(pci_directory(address) + "/" + file);
+        const auto value = pci_.files().hex(pci_directory(address) + "/" + file);
         return static_cast<unsigned>(value.value_or(0) & 0xffff);
     }
 
-    const Files& files_;
+    PciTree& pci_;
     std::map<PciAddress, WayStation> stations_;
 };
 
 }  // namespace
 
-void detect_gpu_paths(const Files& files, const NvmlReport* report, Machine& machine) {
-    if (machine.gpus.empty()) return;
-    PlaceReader reader(files);
-    MachinePlaces places;
-    for (const Gpu& gpu : machine.gpus) places.gpus.push_back(reader.read(gpu.pci));
-    fill_paths(machine, places);
-    if (machine.gpu_paths.empty())
-        machine.gpu_paths =
-            gpu_path_matrix(told_paths(machine.gpus.size(), report), machine.gpu_links);
-    if (machine.gpu_paths.empty())
-        machine.notes.emplace_back("paths between GPUs are unknown: the PCI tree is not visible");
+void take_told_paths(const NvmlReport* report, Machine& machine) {
+    machine.gpu_paths = gpu_path_matrix(told_paths(machine.gpus.size(), report), machine.gpu_links);
 }
 
-void complete_paths(const Files& files, Machine& machine) {
+void complete_paths(PciTree& pci, Machine& machine) {
     if (machine.gpus.empty()) return;
-    PlaceReader reader(files);
+    PlaceReader reader(pci);
     MachinePlaces places;
     for (const Gpu& gpu : machine.gpus) places.gpus.push_back(reader.read(gpu.pci));
     for (const Nic& nic : machine.nics) places.nics.push_back(reader.read(nic.pci));
     fill_paths(machine, places);
     estimate_path_bandwidth(machine);
+    if (machine.gpu_paths.empty())
+        machine.notes.emplace_back("paths between GPUs are unknown: the PCI tree is not visible");
 }
 
 }  // namespace toporun::detect

@@ -4,7 +4,6 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "detect/pcie_link.hpp"
 
 namespace toporun::detect {
 namespace {
@@ -32,14 +31,15 @@ CpuSet local_cpus(const Files& files, const std::string& directory) {
     }
 }
 
-Gpu read_gpu(const Files& files, const PciDevice& device) {
+Gpu read_gpu(PciTree& pci, const PciDevice& device) {
+    const Files& files = pci.files();
     const std::string directory = pci_directory(device.address);
     Gpu gpu;
     gpu.vendor = device.vendor == kVendorNvidia ? "nvidia" : "amd";
     gpu.pci = device.address;
     gpu.numa_node = device.numa_node;
     gpu.cpus = local_cpus(files, directory);
-    const PcieLink link = read_pcie_link(files, device.address);
+    const PcieLink& link = pci.link(device.address);
     gpu.pcie_generation = link.generation;
     gpu.pcie_width = link.width;
     const std::string driver = "/proc/driver/nvidia/gpus/" + device.address.text();
@@ -86,7 +86,20 @@ std::optional<PciDevice> read_pci_device(const Files& files, const PciAddress& a
     return device;
 }
 
-std::vector<Gpu> pci_gpus(const Files& files) {
+const std::optional<PciDevice>& PciTree::device(const PciAddress& address) {
+    const auto known = devices_.find(address);
+    if (known != devices_.end()) return known->second;
+    return devices_.emplace(address, read_pci_device(files_, address)).first->second;
+}
+
+const PcieLink& PciTree::link(const PciAddress& address) {
+    const auto known = links_.find(address);
+    if (known != links_.end()) return known->second;
+    return links_.emplace(address, read_pcie_link(files_, address)).first->second;
+}
+
+std::vector<Gpu> pci_gpus(PciTree& pci) {
+    const Files& files = pci.files();
     std::vector<Gpu> gpus;
     for (const std::string& name : files.list("/sys/bus/pci/devices")) {
         const auto address = PciAddress::parse(name);
@@ -94,9 +107,9 @@ std::vector<Gpu> pci_gpus(const Files& files) {
         const auto device_class = files.hex(pci_directory(*address) + "/class");
         // Most devices end here: one file read for each.
         if (!device_class || (*device_class >> 16 != 0x03 && *device_class >> 16 != 0x12)) continue;
-        const auto device = read_pci_device(files, *address);
+        const auto& device = pci.device(*address);
         if (device && is_gpu(device->vendor, device->device_class))
-            gpus.push_back(read_gpu(files, *device));
+            gpus.push_back(read_gpu(pci, *device));
         if (gpus.size() == kMostMachineGpus) break;
     }
     const auto nvidia = [](const Gpu& gpu) { return gpu.vendor == "nvidia"; };

@@ -1,12 +1,15 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "detect/files.hpp"
 #include "detect/machine.hpp"
+#include "detect/pcie_link.hpp"
 
 namespace toporun::detect {
 
@@ -32,12 +35,30 @@ std::string pci_directory(const PciAddress& address);  ///< /sys/bus/pci/devices
 /// Nothing when the device is not in sysfs.
 std::optional<PciDevice> read_pci_device(const Files& files, const PciAddress& address);
 
+/// The PCI devices of sysfs, each with its link read once: a launch asks for the same few many
+/// times.
+class PciTree {
+  public:
+    explicit PciTree(Files files) : files_(std::move(files)) {}
+
+    const Files& files() const { return files_; }
+    /// As read_pci_device.
+    const std::optional<PciDevice>& device(const PciAddress& address);
+    /// As read_pcie_link.
+    const PcieLink& link(const PciAddress& address);
+
+  private:
+    Files files_;
+    std::map<PciAddress, std::optional<PciDevice>> devices_;
+    std::map<PciAddress, PcieLink> links_;
+};
+
 /// The last PCI address in a path of /sys/devices ("virtio0" and the like below it are passed
 /// over).
 std::optional<PciAddress> pci_in_path(std::string_view sysfs_path);
 
 /// GPUs by PCI class in bus order: NVIDIA's, or AMD's where there is none of NVIDIA. Name and UUID
 /// come from /proc/driver/nvidia, which needs no NVML.
-std::vector<Gpu> pci_gpus(const Files& files);
+std::vector<Gpu> pci_gpus(PciTree& pci);
 
 }  // namespace toporun::detect

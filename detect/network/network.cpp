@@ -13,7 +13,6 @@
 #include "detect/network/rdma.hpp"
 #include "detect/network/relations.hpp"
 #include "detect/network/routes.hpp"
-#include "detect/pcie_link.hpp"
 
 namespace toporun::detect {
 namespace {
@@ -32,22 +31,24 @@ NicKind kind_of(const Files& files, const ListedInterface& listed) {
     return kind_of_hardware_type(listed.link->hardware_type).value_or(NicKind::other);
 }
 
-void read_device(const Files& files, const std::string& directory, Nic& nic) {
+void read_device(PciTree& pci, const std::string& directory, Nic& nic) {
+    const Files& files = pci.files();
     const auto device = files.real_path(directory + "/device");
     if (!device) return;
     nic.driver = driver_of(files, directory + "/device");
     nic.virtual_function = is_virtual_function(files, directory + "/device", nic.driver);
     nic.pci = pci_in_path(*device);
     if (!nic.pci) return;
-    if (const auto pci = read_pci_device(files, *nic.pci)) nic.numa_node = pci->numa_node;
-    const PcieLink link = read_pcie_link(files, *nic.pci);
+    if (const auto& on_bus = pci.device(*nic.pci)) nic.numa_node = on_bus->numa_node;
+    const PcieLink& link = pci.link(*nic.pci);
     nic.pcie_generation = link.generation;
     nic.pcie_width = link.width;
     nic.pcie_generation_now = link.generation_now;
     nic.pcie_width_now = link.width_now;
 }
 
-void read_sysfs(const Files& files, const std::string& directory, Nic& nic) {
+void read_sysfs(PciTree& pci, const std::string& directory, Nic& nic) {
+    const Files& files = pci.files();
     const auto speed = nic.state == "down" || !speed_is_real(nic.kind)
                            ? std::nullopt
                            : files.integer(directory + "/speed");  // Mb/s, -1 unknown
@@ -61,11 +62,12 @@ void read_sysfs(const Files& files, const std::string& directory, Nic& nic) {
         const auto index = files.integer(directory + "/ifindex");
         if (index && *index > 0 && *index <= INT32_MAX) nic.os_index = static_cast<int>(*index);
     }
-    read_device(files, directory, nic);
+    read_device(pci, directory, nic);
 }
 
-Nic read_interface(const Files& files, const ListedInterface& listed,
+Nic read_interface(PciTree& pci, const ListedInterface& listed,
                    const std::vector<ListedInterface>& all) {
+    const Files& files = pci.files();
     Nic nic;
     nic.name = printable(listed.name);
     nic.kind = kind_of(files, listed);
@@ -75,7 +77,7 @@ Nic read_interface(const Files& files, const ListedInterface& listed,
         nic.mtu = listed.link->mtu;
         nic.os_index = listed.link->index;
     }
-    if (listed.in_sysfs) read_sysfs(files, "/sys/class/net/" + listed.name, nic);
+    if (listed.in_sysfs) read_sysfs(pci, "/sys/class/net/" + listed.name, nic);
     nic.master = master_of(files, listed, all);
     nic.parent = parent_of(files, listed, nic.kind, all);
     return nic;
@@ -103,7 +105,8 @@ void detect_routes(const std::vector<std::string>& destinations, Machine& machin
 
 }  // namespace
 
-std::vector<Nic> detect_nics(const Files& files, bool deep, std::vector<std::string>& notes) {
+std::vector<Nic> detect_nics(PciTree& pci, bool deep, std::vector<std::string>& notes) {
+    const Files& files = pci.files();
     std::vector<Nic> nics;
     std::vector<ListedInterface> all = list_interfaces(files);
     if (all.size() > kMostMachineNics) {
@@ -111,21 +114,21 @@ std::vector<Nic> detect_nics(const Files& files, bool deep, std::vector<std::str
                                     all.size(), kMostMachineNics));
         all.resize(kMostMachineNics);
     }
-    for (const ListedInterface& listed : all) nics.push_back(read_interface(files, listed, all));
+    for (const ListedInterface& listed : all) nics.push_back(read_interface(pci, listed, all));
     if (!std::all_of(all.begin(), all.end(), [](const auto& listed) { return listed.in_sysfs; }))
         notes.emplace_back(
             "/sys shows another network namespace: speed, driver and place of some interfaces are "
             "unknown");
     const std::string route = default_route_interface(files);
     for (Nic& nic : nics) nic.default_route = !route.empty() && nic.name == route;
-    add_rdma_devices(files, deep, nics);
+    add_rdma_devices(pci, deep, nics);
     if (nics.size() > kMostMachineNics) nics.resize(kMostMachineNics);
     return nics;
 }
 
-void detect_network(const Sources& sources, const Files& files, Machine& machine) {
-    machine.nics = detect_nics(files, sources.deep, machine.notes);
-    if (files.real()) detect_routes(sources.destinations, machine);
+void detect_network(const Sources& sources, PciTree& pci, Machine& machine) {
+    machine.nics = detect_nics(pci, sources.deep, machine.notes);
+    if (pci.files().real()) detect_routes(sources.destinations, machine);
 }
 
 }  // namespace toporun::detect

@@ -6,18 +6,18 @@
 #include <vector>
 
 #include "detect/detect.hpp"
-#include "detect/files.hpp"
+#include "detect/gpu/pci.hpp"
 #include "detect/machine.hpp"
 
 namespace toporun::detect {
 
 /// Fills `nics` and `routes`, with a note for each address that has no route.
-void detect_network(const Sources& sources, const Files& files, Machine& machine);
+void detect_network(const Sources& sources, PciTree& pci, Machine& machine);
 
 /// The network interfaces in kernel order (on a tree: by ifindex, without addresses), with the RDMA
 /// device of the same port merged in, then the RDMA ports that have no interface. `deep` as in
 /// Sources.
-std::vector<Nic> detect_nics(const Files& files, bool deep, std::vector<std::string>& notes);
+std::vector<Nic> detect_nics(PciTree& pci, bool deep, std::vector<std::string>& notes);
 
 /// What kind of interface /sys/class/net/`name` is.
 NicKind interface_kind(const Files& files, const std::string& name);

@@ -9,7 +9,6 @@
 #include "detect/network/port_state.hpp"
 #include "detect/network/port_tables.hpp"
 #include "detect/network/relations.hpp"
-#include "detect/pcie_link.hpp"
 
 namespace toporun::detect {
 namespace {
@@ -72,7 +71,8 @@ std::string interface_of(const Files& files, const std::string& device, int port
     return {};
 }
 
-Device read_device(const Files& files, const std::string& name) {
+Device read_device(PciTree& pci, const std::string& name) {
+    const Files& files = pci.files();
     Device device;
     device.directory = "/sys/class/infiniband/" + name;
     device.guid = files.line(device.directory + "/node_guid").value_or("");
@@ -82,8 +82,8 @@ Device read_device(const Files& files, const std::string& name) {
         is_virtual_function(files, device.directory + "/device", device.driver);
     device.pci = pci_in_path(files.real_path(device.directory + "/device").value_or(""));
     if (!device.pci) return device;
-    if (const auto pci = read_pci_device(files, *device.pci)) device.numa_node = pci->numa_node;
-    device.link = read_pcie_link(files, *device.pci);
+    if (const auto& on_bus = pci.device(*device.pci)) device.numa_node = on_bus->numa_node;
+    device.link = pci.link(*device.pci);
     return device;
 }
 
@@ -169,10 +169,11 @@ std::vector<std::string> devices_in_order(const Files& files) {
 
 }  // namespace
 
-void add_rdma_devices(const Files& files, bool deep, std::vector<Nic>& nics) {
+void add_rdma_devices(PciTree& pci, bool deep, std::vector<Nic>& nics) {
+    const Files& files = pci.files();
     const std::size_t interfaces = nics.size();
     for (const std::string& name : devices_in_order(files)) {
-        const Device device = read_device(files, name);
+        const Device device = read_device(pci, name);
         for (const int number : port_numbers(files, device)) {
             Port port = read_port(files, device, name, number, deep);
             const auto end = nics.begin() + static_cast<std::ptrdiff_t>(interfaces);

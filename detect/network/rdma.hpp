@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "detect/files.hpp"
+#include "detect/gpu/pci.hpp"
 #include "detect/machine.hpp"
 
 namespace toporun::detect {
@@ -12,6 +12,6 @@ namespace toporun::detect {
 /// as a Nic named after the RDMA device (`infiniband`, `roce`, `efa`). Error counters are read on a
 /// tree or when `deep`: each may be a question to the adapter's firmware, which a launch must not
 /// wait for.
-void add_rdma_devices(const Files& files, bool deep, std::vector<Nic>& nics);
+void add_rdma_devices(PciTree& pci, bool deep, std::vector<Nic>& nics);
 
 }  // namespace toporun::detect

@@ -157,18 +157,17 @@ std::optional<bool> acs_above(const std::vector<std::optional<AcsWay>>& gpus,
     return false;
 }
 
-void detect_acs(const Files& files, Machine& machine) {
+void detect_acs(PciTree& pci, Machine& machine) {
     if (machine.gpus.empty()) return;
-    Bridges bridges(files);
+    Bridges bridges(pci.files());
     Devices gpus, nics;
     Ways ways;
     for (const Gpu& gpu : machine.gpus) {
-        gpus.push_back(gpu.pci ? read_pci_device(files, *gpu.pci) : std::nullopt);
+        gpus.push_back(gpu.pci ? pci.device(*gpu.pci) : std::nullopt);
         ways.push_back(gpus.back() ? std::optional(bridges.way(*gpus.back())) : std::nullopt);
     }
     for (const Nic& nic : machine.nics)
-        nics.push_back(nic.pci && nic.rdma_device ? read_pci_device(files, *nic.pci)
-                                                  : std::nullopt);
+        nics.push_back(nic.pci && nic.rdma_device ? pci.device(*nic.pci) : std::nullopt);
     Software& software = machine.software;
     software.acs_redirect = acs_above(ways, software.iommu_translating);
     machine.gpu_acs_redirect = acs_matrix(ways, software.iommu_translating);

@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "detect/files.hpp"
+#include "detect/gpu/pci.hpp"
 #include "detect/machine.hpp"
 
 namespace toporun::detect {
@@ -45,6 +45,6 @@ std::optional<bool> acs_above(const std::vector<std::optional<AcsWay>>& gpus,
 /// GPUDirect RDMA would pass through the switch alone. Each bridge is read once; beyond the first
 /// 64 bytes its configuration space is for root. Call it when GPUs, NICs and the IOMMU's mode are
 /// known.
-void detect_acs(const Files& files, Machine& machine);
+void detect_acs(PciTree& pci, Machine& machine);
 
 }  // namespace toporun::detect

@@ -39,14 +39,15 @@ std::optional<bool> fabric_manager(const Sources& sources, const Files& files,
 
 }  // namespace
 
-void detect_platform(const Sources& sources, const Files& files, Machine& machine) {
+void detect_platform(const Sources& sources, PciTree& pci, Machine& machine) {
+    const Files& files = pci.files();
     detect_names(files, machine);
     detect_surroundings(files, sources.variables, machine);
     Software& software = machine.software;
     software.iommu_mode = iommu_mode(files, machine.gpus);
     if (!software.iommu_mode.empty())
         software.iommu_translating = software.iommu_mode == "translating";
-    detect_acs(files, machine);
+    detect_acs(pci, machine);
     detect_kernel_modules(files, software);
     software.numa_balancing = numa_balancing(files);
     software.fabric_manager = fabric_manager(sources, files, machine);

@@ -85,7 +85,8 @@ std::string machine_text(const std::vector<std::string>& destinations) {
     detect::Sources sources;
     sources.destinations = destinations;
     Machine machine;
-    detect::detect_network(sources, detect::Files(""), machine);
+    detect::PciTree pci{detect::Files("")};
+    detect::detect_network(sources, pci, machine);
     std::string text;
     for (const Nic& nic : machine.nics)
         text += nic.name + " " + std::string(detect::nic_kind_name(nic.kind)) +
@@ -237,13 +238,15 @@ TEST_CASE("routes are not asked for on a tree, and no more than 64") {
     sources.root.clear();
     sources.destinations.assign(200, "127.0.0.1");
     Machine machine;
-    detect::detect_network(sources, detect::Files(""), machine);
+    detect::PciTree pci{detect::Files("")};
+    detect::detect_network(sources, pci, machine);
     CHECK(machine.routes.size() == 64);
 }
 
 TEST_CASE("the interfaces of this machine agree with what the kernel lists") {
     std::vector<std::string> notes;
-    const std::vector<Nic> nics = detect::detect_nics(detect::Files(""), true, notes);
+    detect::PciTree pci{detect::Files("")};
+    const std::vector<Nic> nics = detect::detect_nics(pci, true, notes);
     const std::vector<detect::KernelLink> links = detect::kernel_links();
     if (links.empty()) {
         MESSAGE("skipped: rtnetlink is refused here");

@@ -15,7 +15,8 @@ constexpr const char* kIpv4Header =
 
 std::vector<Nic> nics_of(const std::string& root) {
     std::vector<std::string> notes;
-    return detect::detect_nics(Files(root), false, notes);
+    detect::PciTree pci{Files(root)};
+    return detect::detect_nics(pci, false, notes);
 }
 
 /// An InfiniBand device on a PCI function, with one port.

@@ -18,7 +18,8 @@ using detect::PortCounter;
 
 std::vector<Nic> nics_of(const Tree& tree) {
     std::vector<std::string> notes;
-    return detect::detect_nics(detect::Files(tree.root()), false, notes);
+    detect::PciTree pci{detect::Files(tree.root())};
+    return detect::detect_nics(pci, false, notes);
 }
 
 std::string add_device(const Tree& tree, const std::string& device, const std::string& pci) {
