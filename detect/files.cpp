@@ -91,6 +91,15 @@ std::optional<long long> Files::integer(const std::string& path) const {
     return text ? to_integer(*text) : std::nullopt;
 }
 
+std::optional<std::uint64_t> Files::unsigned_integer(const std::string& path) const {
+    const auto text = line(path);
+    if (!text) return std::nullopt;
+    std::uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+    if (error != std::errc() || end != text->data() + text->size()) return std::nullopt;
+    return value;
+}
+
 std::optional<unsigned long> Files::hex(const std::string& path) const {
     const auto text = line(path);
     if (!text) return std::nullopt;

@@ -29,6 +29,8 @@ class Files {
     std::optional<std::string> line(const std::string& path) const;
     /// The integer that the first line holds.
     std::optional<long long> integer(const std::string& path) const;
+    /// The same for what the kernel prints without a sign, up to 2^64 - 1.
+    std::optional<std::uint64_t> unsigned_integer(const std::string& path) const;
     /// The first line as a number in base 16, "0x" before it or not.
     std::optional<unsigned long> hex(const std::string& path) const;
     /// Names in a directory, sorted, without "." and ".."; empty when there is none.

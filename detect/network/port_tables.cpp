@@ -78,10 +78,9 @@ std::vector<Gid> read_gids(const Files& files, const std::string& port_directory
 std::vector<PortCounter> read_port_errors(const Files& files, const std::string& port_directory) {
     std::vector<PortCounter> errors;
     for (const ErrorCounter& counter : kErrorCounters) {
-        const auto value =
-            files.integer(fmt::format("{}/{}/{}", port_directory, counter.directory, counter.name));
-        if (value && *value > 0)
-            errors.push_back({std::string(counter.name), static_cast<std::uint64_t>(*value)});
+        const auto value = files.unsigned_integer(
+            fmt::format("{}/{}/{}", port_directory, counter.directory, counter.name));
+        if (value && *value > 0) errors.push_back({std::string(counter.name), *value});
     }
     return errors;
 }

@@ -19,9 +19,8 @@ struct RunDirectory {
 inline constexpr const char* kPlanFile = "plan.toml";
 
 /// Makes `<working directory>/toporun/<command>-<id>`; falls back to `$XDG_STATE_HOME/toporun/`
-/// (else
-/// ~/.local/state/toporun). `wanted` (--run-dir, TOPORUN_DIR) replaces the whole path and has no
-/// fall-back. The id is `<job>.<step>[.r<restart>]` in SLURM, else UTC time and four random
+/// (else ~/.local/state/toporun). `wanted` (--run-dir, TOPORUN_DIR) replaces the whole path and has
+/// no fall-back. The id is `<job>.<step>[.r<restart>]` in SLURM, else UTC time and four random
 /// letters. An existing directory of the same job step is no error: the nodes of the step share it;
 /// the commands of a batch script get one each. Links below the working directory are not followed
 /// and directories of other users not used. Never throws: see `note`.

@@ -103,15 +103,16 @@ TEST_CASE("error counters that are not zero are named as in sysfs") {
     add_port(tree, "mlx5_0", 1, "InfiniBand", "4: ACTIVE");
     const std::string at = "/sys/class/infiniband/mlx5_0/ports/1";
     tree.write(at + "/counters/symbol_error", "0\n");
-    tree.write(at + "/counters/link_downed", "255\n");
+    tree.write(at + "/counters/link_downed", "18446744073709551610\n");
     tree.write(at + "/counters/port_rcv_errors", "14\n");
     tree.write(at + "/counters/local_link_integrity_errors", "N/A (no PMA)\n");
     tree.write(at + "/counters/port_xmit_data", "123456\n");
     tree.write(at + "/hw_counters/local_ack_timeout_err", "3\n");
     tree.write(at + "/hw_counters/out_of_sequence", "-1\n");
-    CHECK(nics_of(tree)[0].errors == std::vector<PortCounter>{{"link_downed", 255},
-                                                              {"port_rcv_errors", 14},
-                                                              {"local_ack_timeout_err", 3}});
+    CHECK(nics_of(tree)[0].errors ==
+          std::vector<PortCounter>{{"link_downed", 18446744073709551610u},
+                                   {"port_rcv_errors", 14},
+                                   {"local_ack_timeout_err", 3}});
 }
 
 TEST_CASE("sysfs and captures of it tell the same counters of errors") {
