@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "detect/cpu_set.hpp"
-#include "detect/pci_address.hpp"
+#include "detect/pci/pci_address.hpp"
 
 /// What a machine is. Plain facts: nothing here decides. A fact that could not be learnt is empty,
 /// and a line in Machine::notes says why. JSON and TOML keys are the member names

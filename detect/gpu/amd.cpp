@@ -8,7 +8,7 @@
 
 #include "detect/gpu/architecture.hpp"
 #include "detect/gpu/kfd.hpp"
-#include "detect/gpu/pci.hpp"
+#include "detect/pci/pci.hpp"
 
 namespace toporun::detect {
 namespace {

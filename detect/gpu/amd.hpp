@@ -1,7 +1,7 @@
 #pragma once
 
-#include "detect/gpu/pci.hpp"
 #include "detect/machine.hpp"
+#include "detect/pci/pci.hpp"
 
 namespace toporun::detect {
 

@@ -4,14 +4,14 @@
 
 #include <algorithm>
 
+#include "base/helper_process.hpp"
 #include "base/text.hpp"
 #include "detect/gpu/amd.hpp"
 #include "detect/gpu/gpu_links.hpp"
-#include "detect/gpu/helper_process.hpp"
 #include "detect/gpu/nvml_facts.hpp"
 #include "detect/gpu/nvml_report.hpp"
 #include "detect/gpu/paths.hpp"
-#include "detect/gpu/pci.hpp"
+#include "detect/gpu/pci_gpus.hpp"
 
 namespace toporun::detect {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "detect/files.hpp"
-#include "detect/pci_address.hpp"
+#include "detect/pci/pci_address.hpp"
 
 /// What AMD's compute driver (KFD) tells of its nodes, CPUs and GPUs, in
 /// /sys/class/kfd/kfd/topology/nodes. Numbers are as the kernel has them (kfd_topology.c,

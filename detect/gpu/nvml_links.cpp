@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <span>
 
-#include "detect/pci_address.hpp"
+#include "detect/pci/pci_address.hpp"
 
 namespace toporun::detect {
 namespace {

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "detect/gpu/gpu_links.hpp"
-#include "detect/gpu/pci.hpp"
+#include "detect/pci/pci.hpp"
 #include "detect/topology/machine_paths.hpp"
 
 namespace toporun::detect {

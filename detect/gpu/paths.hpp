@@ -1,8 +1,8 @@
 #pragma once
 
 #include "detect/gpu/nvml_report.hpp"
-#include "detect/gpu/pci.hpp"
 #include "detect/machine.hpp"
+#include "detect/pci/pci.hpp"
 
 namespace toporun::detect {
 

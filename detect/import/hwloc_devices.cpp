@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "detect/gpu/pci.hpp"
 #include "detect/import/hwloc_processors.hpp"
+#include "detect/pci/pci.hpp"
 
 namespace toporun::detect {
 namespace {

@@ -8,11 +8,11 @@
 #include <span>
 
 #include "base/text.hpp"
-#include "detect/gpu/pci.hpp"
 #include "detect/network/interface_list.hpp"
 #include "detect/network/rdma.hpp"
 #include "detect/network/relations.hpp"
 #include "detect/network/routes.hpp"
+#include "detect/pci/pci.hpp"
 
 namespace toporun::detect {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "detect/detect.hpp"
-#include "detect/gpu/pci.hpp"
 #include "detect/machine.hpp"
+#include "detect/pci/pci.hpp"
 
 namespace toporun::detect {
 

@@ -5,10 +5,10 @@
 #include <string>
 
 #include "base/text.hpp"
-#include "detect/gpu/pci.hpp"
 #include "detect/network/port_state.hpp"
 #include "detect/network/port_tables.hpp"
 #include "detect/network/relations.hpp"
+#include "detect/pci/pci.hpp"
 
 namespace toporun::detect {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "detect/gpu/pci.hpp"
 #include "detect/machine.hpp"
+#include "detect/pci/pci.hpp"
 
 namespace toporun::detect {
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <type_traits>
 
-#include "detect/gpu/helper_process.hpp"
+#include "base/helper_process.hpp"
 #include "detect/processor/hwloc_report.hpp"
 
 namespace toporun::detect {

@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "detect/gpu/pci.hpp"
+#include "detect/pci/pci.hpp"
 
 namespace toporun::detect {
 namespace {

@@ -3,8 +3,8 @@
 #include <optional>
 #include <vector>
 
-#include "detect/gpu/pci.hpp"
 #include "detect/machine.hpp"
+#include "detect/pci/pci.hpp"
 
 namespace toporun::detect {
 

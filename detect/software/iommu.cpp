@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "detect/gpu/pci.hpp"
+#include "detect/pci/pci.hpp"
 
 namespace toporun::detect {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
-#include "detect/pcie_link.hpp"
+#include "detect/pci/pcie_link.hpp"
 
 namespace toporun::detect {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "detect/pci_address.hpp"
+#include "detect/pci/pci_address.hpp"
 
 /// NCCL's own picture of a node (src/graph/topo.cc): NUMA domains, PCIe switches, GPUs, adapters
 /// and their links. Live detection and captures fill it, compute_paths() judges it.

@@ -6,9 +6,9 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/helper_process.hpp"
 #include "detect/files.hpp"
 #include "detect/gpu/gpu_links.hpp"
-#include "detect/gpu/helper_process.hpp"
 #include "detect/gpu/nvml_report.hpp"
 #include "detect/machine_toml.hpp"
 #include "tree.hpp"
@@ -22,10 +22,9 @@ using detect::PeerAccess;
 using namespace std::chrono_literals;
 
 /// A helper that sends one text.
-detect::HelperResult run_helper(const std::function<std::string()>& work,
-                                std::chrono::milliseconds limit, std::size_t most_bytes) {
-    return detect::run_helper([&](const detect::HelperOutput& send) { send(work()); }, limit,
-                              most_bytes);
+HelperResult run_helper(const std::function<std::string()>& work, std::chrono::milliseconds limit,
+                        std::size_t most_bytes) {
+    return toporun::run_helper([&](const HelperOutput& send) { send(work()); }, limit, most_bytes);
 }
 
 /// Eight GPUs, two to a switch, four switches to a package, NVSwitches beside them.
@@ -260,7 +259,7 @@ TEST_CASE("the helper keeps no descriptor of its parent but the pipe") {
                 std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd)).string() + " ";
         return names;
     };
-    const detect::HelperResult result = run_helper(listing, 5000ms, 4096);
+    const HelperResult result = run_helper(listing, 5000ms, 4096);
     REQUIRE(result.finished);
     CHECK(result.bytes == "0 1 2 3 4 /dev/null /dev/null /dev/null ");  // 4 lists the directory
     close(held[0]);
@@ -274,7 +273,7 @@ TEST_CASE("a hanging helper does not hold a pipe of its parent open") {
     REQUIRE(middle >= 0);
     if (middle == 0) {  // holds the pipe, starts a helper that never ends, and closes its own end
         close(held[0]);
-        const detect::HelperResult result = run_helper(
+        const HelperResult result = run_helper(
             []() -> std::string {
                 for (;;) pause();
             },
@@ -300,7 +299,7 @@ TEST_CASE("the helper has default signals, its own session and leaves the parent
     sigaddset(&blocked, SIGUSR2);
     sigset_t mask;
     sigprocmask(SIG_BLOCK, &blocked, &mask);
-    const detect::HelperResult result = run_helper(
+    const HelperResult result = run_helper(
         [] {
             struct sigaction now {};
             sigaction(SIGUSR1, nullptr, &now);
@@ -334,19 +333,19 @@ TEST_CASE("the helper's answer is bounded and its failures are told") {
 }
 
 TEST_CASE("what the helper sent before it was stopped is kept") {
-    const auto hangs = [](const detect::HelperOutput& send) {
+    const auto hangs = [](const HelperOutput& send) {
         send("first");
         for (;;) pause();
     };
-    const detect::HelperResult hanging = detect::run_helper(hangs, 1000ms, 64);
+    const HelperResult hanging = toporun::run_helper(hangs, 1000ms, 64);
     CHECK_FALSE(hanging.finished);
     CHECK(hanging.bytes == "first");
-    const auto dies = [](const detect::HelperOutput& send) {
+    const auto dies = [](const HelperOutput& send) {
         send("first");
         send(", second");
         kill(getpid(), SIGKILL);
     };
-    const detect::HelperResult dead = detect::run_helper(dies, 5000ms, 64);
+    const HelperResult dead = toporun::run_helper(dies, 5000ms, 64);
     CHECK(dead.failure == "ended by signal 9");
     CHECK(dead.bytes == "first, second");
 }

@@ -1,4 +1,4 @@
-#include "detect/gpu/pci.hpp"
+#include "detect/pci/pci.hpp"
 
 #include <sys/stat.h>
 

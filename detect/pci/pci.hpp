@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "detect/files.hpp"
-#include "detect/machine.hpp"
-#include "detect/pcie_link.hpp"
+#include "detect/pci/pci_address.hpp"
+#include "detect/pci/pcie_link.hpp"
 
 namespace toporun::detect {
 
@@ -29,8 +29,6 @@ struct PciDevice {
     std::vector<PciAddress> switches;
     std::string host_bridge;  ///< "pci0000:00", the end of the way up
 };
-
-std::string pci_directory(const PciAddress& address);  ///< /sys/bus/pci/devices/...
 
 /// Nothing when the device is not in sysfs.
 std::optional<PciDevice> read_pci_device(const Files& files, const PciAddress& address);
@@ -56,9 +54,5 @@ class PciTree {
 /// The last PCI address in a path of /sys/devices ("virtio0" and the like below it are passed
 /// over).
 std::optional<PciAddress> pci_in_path(std::string_view sysfs_path);
-
-/// GPUs by PCI class in bus order: NVIDIA's, or AMD's where there is none of NVIDIA. Name and UUID
-/// come from /proc/driver/nvidia, which needs no NVML.
-std::vector<Gpu> pci_gpus(PciTree& pci);
 
 }  // namespace toporun::detect

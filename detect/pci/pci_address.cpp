@@ -1,4 +1,4 @@
-#include "detect/pci_address.hpp"
+#include "detect/pci/pci_address.hpp"
 
 #include <fmt/format.h>
 
@@ -37,6 +37,10 @@ std::optional<PciAddress> PciAddress::parse(std::string_view text) {
 
 std::string PciAddress::text() const {
     return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", domain, bus, device, function);
+}
+
+std::string pci_directory(const PciAddress& address) {
+    return "/sys/bus/pci/devices/" + address.text();
 }
 
 }  // namespace toporun::detect

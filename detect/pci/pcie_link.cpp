@@ -1,4 +1,4 @@
-#include "detect/pcie_link.hpp"
+#include "detect/pci/pcie_link.hpp"
 
 #include <algorithm>
 #include <array>
@@ -36,7 +36,7 @@ std::optional<int> pcie_generation_of(std::string_view rate) {
 }
 
 PcieLink read_pcie_link(const Files& files, const PciAddress& address) {
-    const std::string directory = "/sys/bus/pci/devices/" + address.text();
+    const std::string directory = pci_directory(address);
     PcieLink link;
     link.generation = generation_in(files, directory + "/max_link_speed");
     if (!link.generation) return link;  // a virtual device: no link, three reads saved

@@ -23,4 +23,7 @@ struct PciAddress {
     friend auto operator<=>(const PciAddress&, const PciAddress&) = default;
 };
 
+/// Its directory in sysfs: /sys/bus/pci/devices/...
+std::string pci_directory(const PciAddress& address);
+
 }  // namespace toporun::detect

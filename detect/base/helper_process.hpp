@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace toporun::detect {
+namespace toporun {
 
 /// What a helper process left behind.
 struct HelperResult {
@@ -25,4 +25,4 @@ using HelperOutput = std::function<void(std::string_view)>;
 HelperResult run_helper(const std::function<void(const HelperOutput&)>& work,
                         std::chrono::milliseconds limit, std::size_t most_bytes);
 
-}  // namespace toporun::detect
+}  // namespace toporun

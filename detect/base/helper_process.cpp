@@ -1,4 +1,4 @@
-#include "detect/gpu/helper_process.hpp"
+#include "base/helper_process.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 
 #include "base/descriptors.hpp"
 
-namespace toporun::detect {
+namespace toporun {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -151,4 +151,4 @@ HelperResult run_helper(const std::function<void(const HelperOutput&)>& work,
     return result;
 }
 
-}  // namespace toporun::detect
+}  // namespace toporun

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "detect/files.hpp"
-#include "detect/pci_address.hpp"
+#include "detect/pci/pci_address.hpp"
 
 namespace toporun::detect {
 
