@@ -57,6 +57,14 @@ Json stage(bool done, const std::string& reason) {
     return {{"done", done}, {"reason", or_null(reason)}};
 }
 
+/// How the ranks are bound, and why so or why not.
+Json binding_object(const env::Plan& plan) {
+    const char* mode = plan.bind == env::Bind::core   ? "core"
+                       : plan.bind == env::Bind::numa ? "numa"
+                                                      : "none";
+    return {{"done", plan.binds}, {"mode", mode}, {"reason", or_null(plan.bind_reason)}};
+}
+
 }  // namespace
 
 Json findings_array(const std::vector<env::Finding>& findings) {
@@ -191,6 +199,7 @@ Json rank_object(int rank, const RankView& view) {
     object["pci"] = view.log ? or_null(view.log->pci) : Json(nullptr);
     object["cpus"] = view.record ? or_null(view.record->cpus) : Json(nullptr);
     object["bind"] = view.record ? or_null(view.record->bind) : Json(nullptr);
+    object["memory"] = view.record ? or_null(view.record->memory) : Json(nullptr);
     object["restart"] = view.record     ? Json(view.record->restart)
                         : view.measured ? Json(view.measured->key.restart)
                                         : Json(nullptr);
@@ -246,7 +255,7 @@ std::string settings_json(const env::Plan& plan) {
                    {"workers",
                     {{"omp_num_threads", or_null(plan.workers.omp_num_threads)},
                      {"loader_workers", or_null(plan.workers.loader_workers)}}},
-                   {"binding", stage(plan.binds, plan.bind_reason)},
+                   {"binding", binding_object(plan)},
                    {"log", stage(plan.takes_log, plan.log_reason)},
                    {"measurement", stage(plan.measures, plan.measure_reason)},
                    {"profile", or_null(plan.profile)},
@@ -268,6 +277,8 @@ std::string dry_run_json(const Command& command, const Launch& launch, const env
                    {"rewrite", rewrite_text(launch.rewrite)},
                    {"export_only_reason", or_null(command.export_only_reason)},
                    {"notes", launch.notes},
+                   {"binding", binding_object(plan)},
+                   {"ranks", placements_array(plan)},
                    {"settings", settings_array(plan)},
                    {"findings", findings_array(plan.findings)}});
 }

@@ -55,11 +55,18 @@ std::string bind_text(const std::string& code) {
         {"not-planned", "not bound, none were planned for it"},
         {"local-size", "not bound, another number of ranks started than was planned for"},
         {"no-overlap", "not bound, none of the planned CPUs was allowed"},
+        {"narrowed", "not bound, the launcher left it a part of the planned CPUs"},
         {"unknown-rank", "not bound, its local rank could not be told"},
         {"unknown-mask", "not bound, the kernel did not tell its CPUs"},
         {"refused", "not bound, the kernel refused"}};
     const auto found = kTexts.find(code);
     return found == kTexts.end() ? "binding unknown" : found->second;
+}
+
+std::string memory_text(const std::string& code) {
+    if (code == "preferred") return ", memory near them preferred";
+    if (code == "user") return ", memory policy as it was set";
+    return code == "refused" ? ", memory policy refused by the kernel" : "";
 }
 
 void add_run(const RunFacts& facts, Text& text) {
@@ -236,10 +243,11 @@ void add_ranks(const RunFacts& facts, Text& text) {
     text.heading("Ranks");
     for (std::size_t i = 0; i < std::min(kRows, facts.ranks.size()); ++i) {
         const RankRecord& record = facts.ranks[i];
-        text.line(fmt::format(
-            "rank {}, local rank {}, {} process {}, restart {}, CPUs {}: {}", number(record.rank),
-            number(record.local_rank), record.host, record.pid, record.restart,
-            record.cpus.empty() ? "unknown" : record.cpus.text(), bind_text(record.bind)));
+        text.line(fmt::format("rank {}, local rank {}, {} process {}, restart {}, CPUs {}: {}",
+                              number(record.rank), number(record.local_rank), record.host,
+                              record.pid, record.restart,
+                              record.cpus.empty() ? "unknown" : record.cpus.text(),
+                              bind_text(record.bind) + memory_text(record.memory)));
     }
     say_left_out(facts.ranks.size(), text);
 }

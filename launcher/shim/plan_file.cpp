@@ -51,6 +51,9 @@ std::string binding_lines(const env::Plan& plan) {
     for (const env::RankPlacement& rank : plan.ranks)
         if (!rank.cpus.empty())
             text += fmt::format("cpus {} {}\n", rank.local_rank, rank.cpus.text());
+    for (const env::RankPlacement& rank : plan.ranks)
+        if (!rank.cpus.empty() && rank.memory_node)
+            text += fmt::format("memory {} {}\n", rank.local_rank, *rank.memory_node);
     return text;
 }
 
@@ -130,6 +133,7 @@ std::optional<RankRecord> parse_rank_record(std::string_view line) {
     record.cpus = cpus(field(fields, "cpus"));
     record.narrowed = field(fields, "narrowed") == "1";
     record.bind = field(fields, "bind");
+    record.memory = field(fields, "memory");
     record.log = field(fields, "log");
     if (const std::string set = field(fields, "set"); !set.empty()) record.set = split(set, ',');
     return record;

@@ -22,10 +22,15 @@ namespace toporun::launcher {
 ///     local_size 2
 ///     cpus 0 0-3
 ///     cpus 1 4-7
+///     memory 0 0
+///     memory 1 1
+///     unset PET_NPROC_PER_NODE 2
 ///     set OMP_NUM_THREADS 3
 ///     log_directory /tmp/toporun-ab12cd
 ///     log NCCL_DEBUG INFO
 ///
+/// `memory`: local rank and the NUMA node that its memory comes from as long as there is some.
+/// `unset` takes a variable away that has this value.
 /// Values are the rest of the line, `\\` and `\n` escaped; `{rank}`, `{local_rank}` and `{restart}`
 /// are filled in by the shim. `log` lines are set together or not at all; `take-log` in their place
 /// replaces what the worker's environment has of the three.
@@ -47,9 +52,11 @@ struct RankRecord {
     /// The mask was smaller than the node's before the shim looked at it: a launcher has bound.
     bool narrowed = false;
     /// bound: by the shim; kept: the mask was as planned already. Else not bound, and why:
-    /// not-planned, local-size (another number of ranks than planned), no-overlap, unknown-rank,
-    /// unknown-mask, refused.
+    /// not-planned, local-size (another number of ranks than planned), no-overlap, narrowed (the
+    /// mask holds a part of the planned CPUs), unknown-rank, unknown-mask, refused.
     std::string bind;
+    /// preferred: the node of the plan; user: there was a policy already; refused; not-planned.
+    std::string memory;
     /// set; user: the worker's environment had one of the three; unwritable: the directory;
     /// not-planned.
     std::string log;

@@ -6,12 +6,14 @@
  * TOPORUN_PYTHON names. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/mempolicy.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -25,6 +27,7 @@ static const char kPythonName[] = "toporun-python";
 /* What the record says was done. */
 struct outcome {
     const char* bind;
+    const char* memory;
     const char* log;
     bool narrowed; /* the mask was smaller than the node's before the shim looked at it */
     struct pu_set cpus;
@@ -69,10 +72,44 @@ static const char* bind_rank(const struct shim_plan* plan, const struct rank* ra
     const struct pu_set target = pu_set_and(&planned, &outcome->cpus);
     if (pu_set_empty(&target)) return "no-overlap";
     if (pu_set_equal(&target, &outcome->cpus)) return "kept";
+    /* Somebody gave this rank a mask of another shape: a part of it may be a single core. */
+    if (!pu_set_equal(&target, &planned)) return "narrowed";
     if (sched_setaffinity(0, sizeof target, (const cpu_set_t*)(const void*)&target) != 0)
         return "refused";
     sched_getaffinity(0, sizeof outcome->cpus, (cpu_set_t*)(void*)&outcome->cpus);
     return "bound";
+}
+
+/* The node that the plan names for this rank's memory, -1 = none. */
+static int planned_node(const struct shim_plan* plan, int local_rank) {
+    size_t position = 0;
+    for (char* line; (line = next_line(plan, "memory", &position)) != NULL;) {
+        char* node = strchr(line, ' ');
+        if (node == NULL) continue;
+        *node = '\0';
+        const bool here = to_count(line) == local_rank;
+        *node = ' ';
+        if (here) return to_count(node + 1);
+    }
+    return -1;
+}
+
+/* Prefers the memory of the node whose CPUs the rank was bound to. A policy that somebody has set
+ * stays; containers may refuse both calls. It is kept through exec and by what the rank starts. */
+static const char* prefer_memory(const struct shim_plan* plan, const struct rank* rank,
+                                 const char* bind) {
+    enum { kMaxNodes = 1024 };
+    unsigned long nodes[kMaxNodes / kWordBits] = {0};
+    const int node = planned_node(plan, rank->local_rank);
+    const bool bound = strcmp(bind, "bound") == 0 || strcmp(bind, "kept") == 0;
+    if (!bound || node < 0 || node >= kMaxNodes - 1) return "not-planned";
+    int policy = MPOL_DEFAULT;
+    if (syscall(SYS_get_mempolicy, &policy, NULL, 0UL, NULL, 0UL) != 0) return "refused";
+    if (policy != MPOL_DEFAULT) return "user";
+    nodes[(size_t)node / kWordBits] = 1UL << ((size_t)node % kWordBits);
+    if (syscall(SYS_set_mempolicy, MPOL_PREFERRED, nodes, (unsigned long)kMaxNodes) != 0)
+        return "refused";
+    return "preferred";
 }
 
 /* --- variables -----------------------------------------------------------------------------------
@@ -133,9 +170,22 @@ static const char* set_log(struct variables_list* variables, const struct shim_p
     return "set";
 }
 
+/* `NAME VALUE`: what toporun gave to the launcher alone goes, another value is somebody else's. */
+static void unset_line(struct variables_list* variables, char* line) {
+    char* value = strchr(line, ' ');
+    if (value == NULL) return;
+    *value = '\0';
+    const char* now = getenv(line);
+    if (now != NULL && strcmp(now, value + 1) == 0) remove_variable(variables, line);
+    *value = ' ';
+}
+
 static void set_variables(struct variables_list* variables, const struct shim_plan* plan,
                           const struct rank* rank, struct outcome* outcome) {
     size_t position = 0;
+    for (char* line; (line = next_line(plan, "unset", &position)) != NULL;)
+        unset_line(variables, line);
+    position = 0;
     for (char* line; (line = next_line(plan, "set", &position)) != NULL;)
         set_line(variables, line, rank, outcome);
     outcome->log = set_log(variables, plan, rank, outcome);
@@ -197,6 +247,7 @@ static void fill_record(struct line* line, const struct rank* rank, const struct
     add_field(line, "cpus", "%s", cpus);
     add_field(line, "narrowed", "%d", outcome->narrowed);
     add_field(line, "bind", "%s", outcome->bind);
+    add_field(line, "memory", "%s", outcome->memory);
     add_field(line, "log", "%s", outcome->log);
     add_field(line, "set", "%s", outcome->set);
     add_field(line, "end", "1");
@@ -290,6 +341,7 @@ static void prepare(struct variables_list* variables) {
         plan_path == NULL ? (struct shim_plan){NULL, 0} : read_plan(plan_path);
     const struct rank rank = find_rank(plan_value(&plan, "launcher"));
     outcome.bind = bind_rank(&plan, &rank, &outcome);
+    outcome.memory = prefer_memory(&plan, &rank, outcome.bind);
     outcome.log = "not-planned";
     if (variables->entries != NULL) {
         set_variables(variables, &plan, &rank, &outcome);

@@ -23,9 +23,9 @@ env::Setting per_rank(const std::string& name, const std::string& value) {
 env::Plan full_plan() {
     env::Plan plan;
     plan.binds = true;
-    plan.ranks = {{0, 0, detect::CpuSet::parse("0-3,64-67"), 0, {}},
-                  {1, 1, detect::CpuSet::parse("32-35"), 1, {}},
-                  {2, 2, {}, 1, {}}};
+    plan.ranks = {{0, 0, detect::CpuSet::parse("0-3,64-67"), 0, 0, {}},
+                  {1, 1, detect::CpuSet::parse("32-35"), 1, {}, {}},
+                  {2, 2, {}, 1, 1, {}}};
     plan.settings = {per_rank("NCCL_DEBUG", "INFO"),
                      per_rank("NCCL_DEBUG_SUBSYS", "INIT,ENV,GRAPH,NET"),
                      per_rank("NCCL_DEBUG_FILE", "/tmp/t/log/nccl.{rank}.{restart}.%h.%p.log"),
@@ -73,7 +73,8 @@ TEST_CASE("a record is read back") {
     const auto record = parse_rank_record(
         "rank-record\trank=3\tlocal_rank=1\tlocal_size=2\tworld_size=4\trestart=1\tlauncher="
         "torchrun\t"
-        "confident=1\thost=node-a\tpid=77\tcpus=0-3,8\tnarrowed=1\tbind=bound\tlog=set\t"
+        "confident=1\thost=node-a\tpid=77\tcpus=0-3,8\tnarrowed=1\tbind=bound\tmemory=user\tlog="
+        "set\t"
         "set=NCCL_DEBUG,NCCL_DEBUG_FILE\tend=1");
     REQUIRE(record.has_value());
     CHECK(record->rank == 3);
@@ -88,6 +89,7 @@ TEST_CASE("a record is read back") {
     CHECK(record->cpus.text() == "0-3,8");
     CHECK(record->narrowed);
     CHECK(record->bind == "bound");
+    CHECK(record->memory == "user");
     CHECK(record->log == "set");
     CHECK(record->set == std::vector<std::string>{"NCCL_DEBUG", "NCCL_DEBUG_FILE"});
 }

@@ -1,6 +1,8 @@
 // toporun-shim itself, started as a launcher starts it.
 #include <doctest/doctest.h>
+#include <linux/mempolicy.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -303,11 +305,59 @@ TEST_CASE("a rank is bound inside the mask that it was given") {
     CHECK(bound(plan, {{"PATH", kPath}}, all).bind == "unknown-rank");
     CHECK(bound("", open_mpi(0, 2), all).bind == "not-planned");
     CHECK(bound("local_size 2\ncpus 0 8191\n", open_mpi(0, 2), all).bind == "no-overlap");
+    const std::string both = "local_size 2\ncpus 0 " + all.text() + ",8191\n";
+    CHECK(bound(both, open_mpi(0, 2), all).bind == "kept");
+    const RankRecord part =
+        bound("local_size 2\ncpus 0 " + first.text() + ",8191\n", open_mpi(0, 2), all);
+    CHECK(part.bind == "narrowed");  // what somebody gave is not cut to a part of the plan
+    CHECK(part.cpus == all);
     for (const char* list : {"x", "8192", "3-1", "0-", "", "0,,1", "99999999999999999999"}) {
         CAPTURE(list);
         const std::string lines = "local_size 2\ncpus 0 " + std::string(list) + "\n";
         CHECK(bound(lines, open_mpi(0, 2), all).bind == "not-planned");
     }
+}
+
+TEST_CASE("memory near the CPUs is preferred unless somebody has set a policy") {
+    const std::string bind = "local_size 2\ncpus 0 " + tests::own_mask().text() + "\n";
+    int policy = MPOL_DEFAULT;
+    if (syscall(SYS_get_mempolicy, &policy, nullptr, 0UL, nullptr, 0UL) != 0 ||
+        !std::filesystem::exists("/proc/self/numa_maps")) {
+        MESSAGE("skipped: the kernel tells no memory policies here");
+        return;
+    }
+    REQUIRE(policy == MPOL_DEFAULT);
+    const auto memory = [&](const std::string& lines) {
+        const Node node(lines);
+        const Result result = run(shim({"cat", "/proc/self/numa_maps"}, node.with(open_mpi(0, 2))));
+        CHECK(result.status == 0);
+        const RankRecord record = node.record();
+        CHECK((result.out.find(" prefer:0 ") != std::string::npos) ==
+              (record.memory == "preferred"));
+        return record.memory;
+    };
+    CHECK(memory(bind + "memory 1 1\nmemory 0 0\n") == "preferred");
+    CHECK(memory(bind + "memory 1 0\n") == "not-planned");
+    CHECK(memory("local_size 3\ncpus 0 0\nmemory 0 0\n") == "not-planned");  // not bound
+    for (const char* odd : {"memory 0 1023\n", "memory 0 99999\n", "memory 0 x\n", "memory 0\n"})
+        CHECK(memory(bind + odd) == "not-planned");
+    CHECK(memory(bind + "memory 0 1000\n") == "refused");  // no such node
+    const unsigned long first_node = 1;
+    REQUIRE(syscall(SYS_set_mempolicy, MPOL_INTERLEAVE, &first_node, 64UL) == 0);
+    const std::string kept = memory(bind + "memory 0 0\n");
+    REQUIRE(syscall(SYS_set_mempolicy, MPOL_DEFAULT, nullptr, 0UL) == 0);
+    CHECK(kept == "user");
+}
+
+TEST_CASE("a variable for the launcher alone does not reach the worker") {
+    const Node node("unset PET_NPROC_PER_NODE 8\nunset OTHER 1\nunset\nunset PATH\n");
+    Variables variables = open_mpi(1, 2);
+    variables["PET_NPROC_PER_NODE"] = "8";
+    variables["OTHER"] = "2";
+    const Result result = run(shim({"env"}, node.with(variables)));
+    CHECK(env_line(result, "PET_NPROC_PER_NODE") == "(unset)");
+    CHECK(env_line(result, "OTHER") == "2");
+    CHECK(env_line(result, "PATH") == kPath);
 }
 
 TEST_CASE("variables of the plan are set unless somebody has set them") {
