@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "env/inputs.hpp"
 #include "env/interface.hpp"
+#include "env/launcher_binding.hpp"
 #include "env/log.hpp"
 #include "env/measure.hpp"
 #include "env/p2p.hpp"
@@ -71,7 +72,7 @@ std::vector<Setting> users_settings(const Inputs& inputs, const std::vector<Sett
 /// Names of --leave that no decision knows: most likely a slip, and the variable is then set all
 /// the same.
 std::vector<Finding> leave_findings(const Inputs& inputs, const std::vector<Setting>& settings) {
-    std::vector<std::string> names = {kP2pDisable};
+    std::vector<std::string> names = {kP2pDisable, kRankCountVariable, kRankCountShortName};
     for (const Setting& setting : settings) names.push_back(setting.name);
     for (const profiles::Profile& profile : inputs.knowledge.profiles)
         for (const profiles::Value& value : profile.values) names.push_back(value.name);
@@ -99,6 +100,10 @@ Plan decide(const Job& given, const detect::Machine& machine, const profiles::Kn
     find_visible_gpus(inputs);
 
     Plan plan;
+    RankCount count = fill_in_rank_count(inputs);
+    if (count.filled_in) job.ranks_per_node = count.filled_in;
+    append(plan.settings, std::move(count.settings));
+    append(plan.findings, std::move(count.findings));
     plan.ranks_per_node = job.ranks_per_node;
     if (inputs.profile != nullptr) plan.profile = inputs.profile->name;
 
@@ -118,7 +123,9 @@ Plan decide(const Job& given, const detect::Machine& machine, const profiles::Kn
     plan.binds = placement.binds;
     plan.bind = placement.bind;
     plan.bind_reason = std::move(placement.reason);
-    append(plan.settings, std::move(placement.settings));
+    Decision launcher = decide_launcher_binding(inputs);
+    append(plan.settings, std::move(launcher.settings));
+    append(plan.findings, std::move(launcher.findings));
     append(plan.findings, std::move(placement.findings));
     append(plan.findings, rank_count_findings(inputs));
     plan.workers = workers.workers;

@@ -27,6 +27,17 @@ struct Job {
     /// ("--num-workers 2"); empty = it does not say.
     std::optional<int> loader_workers;
     std::string loader_words;
+    /// The framework that the command line shows without such words, what to add ({workers} stands
+    /// for the number), and what it takes by itself; "" = none is known.
+    std::string loader_framework;
+    std::string loader_add;
+    int loader_default = 0;
+    /// torchrun's --nproc-per-node was left out, which means one rank.
+    bool ranks_left_out = false;
+    bool cpu_job = false;  ///< an option of the program says that it runs on CPUs
+    int open_mpi = 0;      ///< the major version of Open MPI's launcher; 0 = another launcher
+    /// An option or a parameter says how the launcher binds, `--bind-to none` included.
+    bool binding_given = false;
 };
 
 }  // namespace toporun::env

@@ -17,7 +17,6 @@ struct PlacementDecision {
     /// Cores that each rank can count on, bound or not: of the smallest of the disjoint shares,
     /// less than one core shared by several ranks counts as one. 0 = unknown.
     int cores_each = 0;
-    std::vector<Setting> settings;  ///< the launcher's own binding, where it has one
     std::vector<Finding> findings;
 };
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
+
 namespace toporun::env {
 namespace {
 
@@ -13,6 +15,31 @@ bool has_instances(const Inputs& inputs) {
            std::any_of(inputs.visible.begin(), inputs.visible.end(), [&](int gpu) {
                return inputs.machine.gpus[static_cast<std::size_t>(gpu)].mig.value_or(false);
            });
+}
+
+/// Another launcher has started several torchruns on this host, or this one is in a rank of one.
+std::string started_by_launcher(const Inputs& inputs) {
+    if (inputs.user.variable("TORCHELASTIC_RUN_ID")) return "torchrun runs inside a torchrun";
+    for (const char* name :
+         {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_TASKS_PER_NODE",
+          "SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE"}) {
+        const auto value = inputs.user.variable(name);
+        if (value && nccl_integer(*value) > 1)
+            return fmt::format("{}={} may start several torchruns on this host", name,
+                               printable(*value));
+    }
+    return "";
+}
+
+/// Why one rank for each GPU is not what was meant; "" when it is.
+std::string rank_count_obstacle(const Inputs& inputs) {
+    const auto& leave = inputs.options.leave;
+    if (std::find(leave.begin(), leave.end(), kRankCountShortName) != leave.end())
+        return "left alone as asked (--leave)";
+    if (inputs.job.cpu_job) return "the program's options say that it runs on CPUs";
+    if (has_instances(inputs)) return "MIG instances are visible";
+    if (inputs.visible.size() < 2) return "fewer than two GPUs are visible";
+    return started_by_launcher(inputs);
 }
 
 /// os.cpu_count(): the CPUs that are online, whatever the cpuset and the quota allow.
@@ -39,6 +66,33 @@ std::optional<int> resolve_ranks_word(const std::string& word, const detect::Mac
     if (has_instances(inputs)) return std::nullopt;
     if (!inputs.visible.empty()) return static_cast<int>(inputs.visible.size());
     return word == "auto" ? python_cpus(machine, user) : std::nullopt;
+}
+
+RankCount fill_in_rank_count(const Inputs& inputs) {
+    RankCount count;
+    const Job& job = inputs.job;
+    if (job.launcher != "torchrun" || !job.ranks_left_out) return count;
+    const auto gpus = static_cast<int>(inputs.visible.size());
+    const std::string evidence =
+        fmt::format("no --nproc-per-node; {} visible GPU{}", gpus, gpus == 1 ? "" : "s");
+    const std::string without = "torchrun starts one rank";
+    const std::string obstacle = rank_count_obstacle(inputs);
+    if (!obstacle.empty()) {
+        count.settings.push_back(
+            settle(inputs, left_alone(kRankCountVariable, obstacle, evidence, without)));
+        return count;
+    }
+    count.settings.push_back(
+        settle(inputs, detected(kRankCountVariable, std::to_string(gpus),
+                                "one rank for each visible GPU", evidence, without)));
+    if (!count.settings.front().exported) return count;
+    count.filled_in = gpus;
+    count.findings.push_back(
+        {"nproc-filled-in", Severity::note,
+         fmt::format("--nproc-per-node was left out: {} ranks, one for each visible GPU", gpus),
+         evidence, "the global batch grows with the ranks",
+         "--nproc-per-node=1 for one, or --leave nproc", ""});
+    return count;
 }
 
 std::vector<Finding> rank_count_findings(const Inputs& inputs) {

@@ -17,6 +17,13 @@ constexpr const char* kWorkers = "TOPORUN_NUM_WORKERS";
 // between 1, which never hurts, and the share of the CPUs, which was fastest on a DGX-2).
 constexpr int kMaxThreadsOfGpuRank = 8;
 
+// More loader workers than this rarely feed a rank faster, each holds prefetched batches and a copy
+// of what the data set keeps in memory (pytorch issue 105841, lightning issues 18149 and 19391: no
+// gain beyond 4 to 8; common scripts stop at 8 to 16).
+constexpr int kMostLoaders = 16;
+// What a container gets unless it asks for more (Docker's --shm-size).
+constexpr std::uint64_t kSmallShm = std::uint64_t{64} << 20;
+
 /// What one rank has.
 struct Share {
     int ranks = 1;
@@ -101,9 +108,13 @@ Setting workers_setting(const Inputs& inputs, const Share& share, int loaders) {
                               ? std::string("the CPUs that this job may use are not known")
                               : ranks_unknown_text(inputs.job),
                           share.evidence, nccl_default);
-    return detected(kWorkers, std::to_string(loaders),
-                    "an upper bound: each loader worker a core, one core for the rank itself",
-                    share.evidence, nccl_default);
+    const std::string bound =
+        "an upper bound: each loader worker a core, one core for the rank itself";
+    const bool capped = loaders == kMostLoaders && share.usable() - 1 > kMostLoaders;
+    return detected(
+        kWorkers, std::to_string(loaders),
+        capped ? fmt::format("{}; more than {} rarely help", bound, kMostLoaders) : bound,
+        share.evidence, nccl_default);
 }
 
 /// What the user set against what there is.
@@ -127,13 +138,78 @@ void user_findings(const Inputs& inputs, const Share& share, std::vector<Finding
     }
 }
 
+/// Loader workers beyond the cores. Where the number of ranks is not known: beyond all of them, as
+/// PyTorch's own warning has it.
+void too_many_loaders(const Inputs& inputs, const Share& share, int loaders,
+                      std::vector<Finding>& findings) {
+    const int workers = *inputs.job.loader_workers;
+    const bool known = inputs.job.ranks_per_node.has_value();
+    const int cores = known ? share.usable() : share.cores * share.ranks;
+    if (workers <= cores) return;
+    findings.push_back(
+        {"loader-workers-exceed-cores", Severity::slow,
+         fmt::format("{} given: {} loader worker{} {} {} core{}",
+                     printable(inputs.job.loader_words), workers, workers == 1 ? "" : "s",
+                     known ? "a rank on" : "on", cores, cores == 1 ? "" : "s"),
+         share.evidence, "they take the cores from each other and from the rank itself",
+         fmt::format("{} at most, or more cores for the job",
+                     std::max(1, known ? loaders : std::min(cores - 1, kMostLoaders))),
+         ""});
+}
+
+void small_shm(const Inputs& inputs, std::vector<Finding>& findings) {
+    const auto& size = inputs.machine.limits.shm_bytes;
+    if (!size || *size > kSmallShm) return;
+    findings.push_back(
+        {"shm-too-small", Severity::broken,
+         fmt::format("/dev/shm has {} MiB for {} loader worker{} a rank", *size >> 20,
+                     *inputs.job.loader_workers, *inputs.job.loader_workers == 1 ? "" : "s"),
+         "size of /dev/shm (df -h /dev/shm)", "loader workers die with a bus error",
+         inputs.machine.container
+             ? "docker run --shm-size=16g, or --ipc=host; no loader workers (0) until then"
+             : "docker run --shm-size=16g or --ipc=host in a container; else mount -o "
+               "remount,size=16G /dev/shm",
+         ""});
+}
+
+/// What could be given where less was given, or nothing.
+void spare_cores(const Inputs& inputs, int loaders, std::vector<Finding>& findings) {
+    const Job& job = inputs.job;
+    if (!job.ranks_per_node || loaders < 2) return;
+    if (job.loader_workers && *job.loader_workers * 2 <= loaders)
+        findings.push_back(
+            {"loader-workers-few", Severity::note,
+             fmt::format("{} given: up to {} possible", printable(job.loader_words), loaders),
+             "cores of each rank that nothing else uses", "",
+             "worth a try where the GPUs wait for data; --set-workers does it", ""});
+    if (job.loader_workers || job.loader_add.empty() || job.loader_default * 2 > loaders) return;
+    std::string add = job.loader_add;
+    const std::string mark = "{workers}";
+    add.replace(add.find(mark), mark.size(), std::to_string(loaders));
+    findings.push_back({"loader-workers-few", Severity::note,
+                        fmt::format("{} takes {} loader worker{} by itself: up to {} possible",
+                                    job.loader_framework, job.loader_default,
+                                    job.loader_default == 1 ? "" : "s", loaders),
+                        "its options are on the command line", "", fmt::format("add {}", add), ""});
+}
+
+void loader_findings(const Inputs& inputs, const Share& share, int loaders,
+                     std::vector<Finding>& findings) {
+    if (share.cores == 0) return;
+    if (inputs.job.loader_workers.value_or(0) > 0) {
+        too_many_loaders(inputs, share, loaders, findings);
+        small_shm(inputs, findings);
+    }
+    spare_cores(inputs, loaders, findings);
+}
+
 }  // namespace
 
 WorkersDecision decide_workers(const Inputs& inputs, const PlacementDecision& placement) {
     WorkersDecision decision;
     const Share share = share_of_rank(inputs, placement);
     const int announced = announced_workers(inputs).value_or(0);
-    const int loaders = std::max(0, share.usable() - 1);
+    const int loaders = std::clamp(share.usable() - 1, 0, kMostLoaders);
     const int threads = share.cores > 0 ? threads_of(share, std::min(announced, share.cores)) : 1;
     if (share.cores > 0) decision.workers = {threads, loaders};
     Setting omp = settle(inputs, threads_setting(inputs, share, threads, announced));
@@ -142,6 +218,7 @@ WorkersDecision decide_workers(const Inputs& inputs, const PlacementDecision& pl
     if (loader.origin == Origin::user) decision.workers.loader_workers = count_of(loader.value);
     decision.settings = {std::move(omp), std::move(loader)};
     user_findings(inputs, share, decision.findings);
+    loader_findings(inputs, share, loaders, decision.findings);
     return decision;
 }
 

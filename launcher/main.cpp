@@ -8,6 +8,7 @@
 #include "launcher/cli/inputs.hpp"
 #include "launcher/cli/run.hpp"
 #include "launcher/cli/subcommands.hpp"
+#include "launcher/command/loader_option.hpp"
 #include "launcher/process/supervisor.hpp"
 #include "launcher/version.hpp"
 
@@ -60,7 +61,7 @@ int act(const Arguments& arguments, const Environment& environment,
     if (arguments.dry_run) return dry_run(arguments, console);
     const auto off = environment.find("TOPORUN");
     if (off != environment.end() && off->second == "off")
-        return exec_command(arguments.command, inherited, console);
+        return exec_command(fill_in_workers(arguments.command, kSafeWorkers), inherited, console);
     exit_like(run_command(arguments, inherited, console));
 }
 

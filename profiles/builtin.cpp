@@ -11,7 +11,8 @@ constexpr std::string_view kProfilerVersions = "profiles/profiler-versions.toml"
 std::vector<Profile> builtin_profiles() {
     std::vector<Profile> profiles;
     for (const EmbeddedFile& file : embedded_files())
-        if (file.name != kProfilerVersions && file.name != kKnownBadFile)
+        if (file.name != kProfilerVersions && file.name != kKnownBadFile &&
+            file.name != kLoaderOptionsFile)
             profiles.push_back(read_profile(file.text, file.name));
     return profiles;
 }

@@ -76,7 +76,7 @@ po::options_description options_of(Action action) {
         default:
             add_decision_options(options);
             options.add_options()("version,V", "")("quiet,q", "")("explain", "")("dry-run", "")(
-                "strict", "")("no-pdeath", "")("comm-limit", value<double>())(
+                "strict", "")("set-workers", "")("no-pdeath", "")("comm-limit", value<double>())(
                 "report-wait", value<double>())("run-dir", value<std::string>());
             break;
     }
@@ -312,6 +312,7 @@ Arguments parse_arguments(const std::vector<std::string>& words,
     arguments.quiet = map.contains("quiet");
     arguments.dry_run = map.contains("dry-run");
     arguments.strict = map.contains("strict");
+    arguments.set_workers = map.contains("set-workers");
     arguments.parent_death_signal = !map.contains("no-pdeath");
     arguments.comm_limit = number_between(map, "comm-limit", 0, 100, 30) / 100;
     arguments.report_wait_s = number_between(map, "report-wait", 0, 3600, 2);

@@ -22,6 +22,7 @@ struct Arguments {
     bool dry_run = false;
     bool json = false;
     bool strict = false;
+    bool set_workers = false;  ///< rewrite the number of loader workers on the command line
     bool parent_death_signal = true;
     double comm_limit = 0.30;  ///< fraction 0 to 1
     double report_wait_s = 2;

@@ -33,6 +33,8 @@ The run:
       --comm-limit PERCENT  warn when collectives are in flight for more of the time (default 30)
       --run-dir DIR         where to leave the report (default toporun/COMMAND-ID; TOPORUN_DIR)
       --report-wait SECONDS wait for the report after the command ended, at most (default 2)
+      --set-workers         change the number of loader workers that is on the command line to what
+                            fits; {workers} in any word of the command stands for that number
       --no-pdeath           do not end the command when toporun is killed
       --strict              fail before the start (status 125) where a part of toporun fails
   -q, --quiet               print errors only

@@ -5,8 +5,10 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 #include "env/summary.hpp"
 #include "launcher/cli/installed.hpp"
+#include "launcher/command/loader_option.hpp"
 #include "launcher/log/footprint.hpp"
 #include "launcher/process/run_directory.hpp"
 #include "launcher/process/run_watch.hpp"
@@ -61,6 +63,51 @@ void make_private(Prepared& prepared, const Environment& environment, Files file
         prepared.problems.push_back("NCCL's log and the measurement are off: " + made.note);
 }
 
+/// What the command line says of loader workers. With --set-workers its number is not the user's
+/// wish.
+void read_loader_words(Prepared& prepared, const Arguments& arguments) {
+    env::Job& job = prepared.command.job;
+    const std::vector<LoaderNumber> numbers = loader_numbers(prepared.command);
+    if (!numbers.empty()) {
+        if (arguments.set_workers) return;
+        job.loader_workers = numbers.back().workers;
+        job.loader_words = numbers.back().words;
+    } else if (const auto advice = loader_advice(prepared.command);
+               advice && !has_workers_placeholder(prepared.command.argv)) {
+        job.loader_framework = advice->framework;
+        job.loader_add = advice->add;
+        job.loader_default = advice->default_workers;
+    }
+}
+
+/// {workers} and, with --set-workers, the numbers of the command line. No other character changes.
+std::vector<std::string> with_workers(Prepared& prepared, const Arguments& arguments,
+                                      std::vector<std::string>& notes) {
+    Command command = prepared.command;
+    const std::optional<int> workers = prepared.plan.workers.loader_workers;
+    if (has_workers_placeholder(command.argv)) {
+        command.argv = fill_in_workers(std::move(command.argv), workers.value_or(kSafeWorkers));
+        if (workers)
+            notes.push_back(fmt::format("{{workers}} in the command is {}", *workers));
+        else
+            prepared.problems.push_back(fmt::format(
+                "{{workers}} in the command is {}: how many fit is not known", kSafeWorkers));
+    }
+    if (!arguments.set_workers) return command.argv;
+    const std::vector<LoaderNumber> numbers = loader_numbers(command);
+    if (numbers.empty() || !workers) {
+        notes.emplace_back(numbers.empty()
+                               ? "--set-workers: no number of loader workers is on the command line"
+                               : "--set-workers: how many loader workers fit is not known");
+        return command.argv;
+    }
+    // Options that go with workers (prefetch_factor) are an error without any.
+    const int number = numbers.back().workers > 0 ? std::max(1, *workers) : *workers;
+    notes.push_back(fmt::format("{}: {} in its place (--set-workers)",
+                                printable(numbers.back().words), number));
+    return set_loader_numbers(command, numbers, number);
+}
+
 }  // namespace
 
 Prepared prepare(const Arguments& arguments, const Environment& environment, const Host& host,
@@ -68,11 +115,13 @@ Prepared prepare(const Arguments& arguments, const Environment& environment, con
     Prepared prepared;
     std::vector<std::string>& problems = prepared.problems;
     prepared.command.argv = arguments.command;
-    prepared.launch.argv = arguments.command;
+    prepared.argv = fill_in_workers(arguments.command, kSafeWorkers);
+    prepared.launch.argv = prepared.argv;
     prepared.command.executable = host.find_executable(arguments.command.front());
     if (prepared.command.executable.empty()) return prepared;
     attempt(problems, "the command was not understood, variables are exported only",
             [&] { prepared.command = recognise(arguments.command, environment, host); });
+    read_loader_words(prepared, arguments);
     const auto look = [&] {
         prepared.machine = read_machine(arguments, environment, prepared.command.program, false);
     };
@@ -110,9 +159,15 @@ Prepared prepare(const Arguments& arguments, const Environment& environment, con
             attempt(problems, "ranks are not bound to CPUs and NCCL's log is not taken",
                     [&] { node_files.shim_plan = write_shim_plan(prepared); });
     }
+    std::vector<std::string> notes;
+    prepared.argv = with_workers(prepared, arguments, notes);
+    prepared.launch.argv = prepared.argv;
     attempt(problems, "the command runs as typed, without any setting", [&] {
-        prepared.launch = prepare_launch(prepared.command, prepared.plan, installed, node_files,
-                                         environment, host);
+        Command command = prepared.command;
+        command.argv = prepared.argv;
+        prepared.launch =
+            prepare_launch(command, prepared.plan, installed, node_files, environment, host);
+        prepared.launch.notes.insert(prepared.launch.notes.begin(), notes.begin(), notes.end());
     });
     return prepared;
 }

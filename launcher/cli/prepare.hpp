@@ -17,6 +17,9 @@ struct Prepared {
     Command command;
     detect::Machine machine;
     env::Plan plan;
+    /// The command without the shim, loader workers filled in: what is run where toporun has to
+    /// step aside.
+    std::vector<std::string> argv;
     Launch launch;
     std::string private_directory;  ///< "" = none
     std::vector<std::string>

@@ -181,7 +181,7 @@ int run_command(const Arguments& arguments, const InheritedSignals& inherited,
                              prepared.launch.argv,
                              child_environment(prepared.launch.added),
                              arguments.parent_death_signal,
-                             arguments.command,
+                             prepared.argv,
                              environment_strings()};
     const auto started = std::chrono::steady_clock::now();
     ChildEnd end;
@@ -191,7 +191,7 @@ int run_command(const Arguments& arguments, const InheritedSignals& inherited,
         console.warn("no descriptors or processes are left to supervise with: toporun steps aside");
         dismiss_observer(observer);
         withdraw();
-        return exited(exec_command(arguments.command, inherited, console));
+        return exited(exec_command(prepared.argv, inherited, console));
     }
     if (!end.started) {
         dismiss_observer(observer);

@@ -40,8 +40,6 @@ struct Command {
     /// torchrun: the user's word for the ranks per node when it is no number (gpu, auto, cpu); ""
     /// else.
     std::string ranks_word;
-    /// An option or a parameter says how the launcher binds, `--bind-to none` included.
-    bool binding_given = false;
     std::vector<std::string> notes;  ///< one line each, for the user
 };
 

@@ -63,15 +63,6 @@ class Builder {
         for (const std::size_t place : places)
             launch_.argv.insert(launch_.argv.begin() + static_cast<std::ptrdiff_t>(place),
                                 installed.shim);
-        if (plan_.binds && !command_.binding_given) add_open_policy();
-    }
-
-    /// Open MPI binds by itself, two ranks to one core each: the shim could only choose inside
-    /// that.
-    void add_open_policy() {
-        add(command_.family == "openmpi5" ? "PRTE_MCA_hwloc_default_binding_policy"
-                                          : "OMPI_MCA_hwloc_base_binding_policy",
-            "none");
     }
 
     /// False when the user's own PYTHON_EXEC has to stay.

@@ -321,6 +321,7 @@ Command recognise_openmpi(Command command, int major, const Environment& environ
                           const Host& host) {
     command.job.launcher = "openmpi";
     command.family = major >= 5 ? "openmpi5" : "openmpi4";
+    command.job.open_mpi = major;
     const std::vector<Context> contexts =
         read_contexts(command.argv, major >= 5 ? kOpenMpi5Options : kOpenMpi4Options);
     const Parameters parameters(contexts, environment, command.executable, host);
@@ -332,7 +333,7 @@ Command recognise_openmpi(Command command, int major, const Environment& environ
     command.job.same_host = other.empty() && !places.unknown;
     command.job = read_counts(std::move(command.job), contexts, places);
     const Binding binding = read_binding(contexts, parameters);
-    command.binding_given = binding.given;
+    command.job.binding_given = binding.given;
     command.job.user_binds = binding.binds;
     command = add_programs(std::move(command), contexts, host);
     if (!other.empty())
@@ -361,7 +362,7 @@ Command recognise_hydra(Command command, const Host& host) {
             add_host_list(places, given->value);
         places.unknown = places.unknown || last_given(context.scan, Meaning::host_file) != nullptr;
         const Given* policy = last_given(context.scan, Meaning::bind_policy);
-        command.binding_given = command.binding_given || policy != nullptr;
+        command.job.binding_given = command.job.binding_given || policy != nullptr;
         command.job.user_binds =
             command.job.user_binds || (policy != nullptr && policy->value != "none");
     }

@@ -259,7 +259,7 @@ Command recognise_srun(Command command, const Environment& environment, const Ho
     command.job = read_counts(std::move(command.job), scan, environment);
     command.job.same_host = stays_here(scan, command.job, environment, host);
     const Given* policy = last_given(scan, Meaning::bind_policy);
-    command.binding_given = policy != nullptr;
+    command.job.binding_given = policy != nullptr;
     command.job.user_binds = policy != nullptr && policy->value.find("none") == std::string::npos;
     if (const std::string note = narrowed_export(scan, environment); !note.empty())
         command.notes.push_back(note);

@@ -72,6 +72,36 @@ bool flag_of(const Scan& scan, const Environment& environment, Meaning meaning,
     return value.value_or(0) != 0;
 }
 
+/// The program's options that ask for CPUs.
+bool says_cpu(const std::vector<std::string>& argv, std::size_t program) {
+    constexpr std::array<std::string_view, 4> kFlags = {"--cpu", "--no-cuda", "--use-cpu",
+                                                        "--force-cpu"};
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kValues = {
+        {{"--device", "cpu"},
+         {"--accelerator", "cpu"},
+         {"--trainer.accelerator", "cpu"},
+         {"--backend", "gloo"},
+         {"--dist-backend", "gloo"},
+         {"--distributed-backend", "gloo"}}};
+    for (std::size_t i = program + 1; i < argv.size(); ++i) {
+        const std::size_t equals = argv[i].find('=');
+        std::string name = argv[i].substr(0, equals);
+        std::replace(name.begin(), name.end(), '_', '-');
+        std::string value;
+        if (equals != std::string::npos)
+            value = argv[i].substr(equals + 1);
+        else if (i + 1 < argv.size())
+            value = argv[i + 1];
+        if (equals == std::string::npos &&
+            std::find(kFlags.begin(), kFlags.end(), name) != kFlags.end())
+            return true;
+        if (std::find(kValues.begin(), kValues.end(),
+                      std::pair<std::string_view, std::string_view>(name, value)) != kValues.end())
+            return true;
+    }
+    return false;
+}
+
 /// "2" or "2:2"; an elastic range has no fixed number of nodes.
 std::optional<int> node_count(const std::string& text) {
     const std::vector<std::string> bounds = split(text, ':');
@@ -92,8 +122,9 @@ std::string host_part(const std::string& endpoint) {
 Command read_counts(Command command, const Scan& scan, const Environment& environment) {
     const bool standalone = flag_of(scan, environment, Meaning::standalone, "STANDALONE");
     const std::string nodes = value_of(scan, environment, Meaning::nodes, "NNODES").value_or("1");
-    const std::string ranks =
-        value_of(scan, environment, Meaning::ranks_per_node, "NPROC_PER_NODE").value_or("1");
+    const auto given = value_of(scan, environment, Meaning::ranks_per_node, "NPROC_PER_NODE");
+    const std::string ranks = given.value_or("1");
+    command.job.ranks_left_out = !given;
     command.job.nodes = standalone ? std::optional<int>(1) : node_count(nodes);
     command.job.ranks_per_node = positive_count(ranks);
     if (!command.job.ranks_per_node) command.job.ranks_word = command.ranks_word = ranks;
@@ -136,9 +167,14 @@ Command recognise_torchrun(Command command, std::size_t first, const Environment
     if (last_given(scan, Meaning::no_launch) != nullptr)
         return export_only(std::move(command), "torchrun only prints its help");
     command = read_counts(std::move(command), scan, environment);
-    command.job.user_binds = command.binding_given =
+    command.job.user_binds = command.job.binding_given =
         value_of(scan, environment, Meaning::binds, "NUMA_BINDING").has_value();
     if (scan.program < command.argv.size()) command.program_at = {scan.program};
+    command.job.cpu_job = says_cpu(command.argv, scan.program);
+    // Its versions before 1.9 do not read the variables.
+    if (std::find(command.argv.begin(), command.argv.end(), "torch.distributed.launch") !=
+        command.argv.end())
+        command.job.ranks_left_out = false;
     if (flag_of(scan, environment, Meaning::run_path, "RUN_PATH"))
         return export_only(std::move(command),
                            "with --run-path torchrun starts no program for its workers");

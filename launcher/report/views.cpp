@@ -41,16 +41,18 @@ std::vector<std::string> interface_names(const LogSummary& log) {
 
 std::vector<std::string> filled_in_words(const std::vector<std::string>& typed,
                                          const std::vector<std::string>& launched) {
-    std::vector<std::string> added;
+    std::vector<std::string> words;
+    for (const std::string& word : launched)
+        if (!word.ends_with("/toporun-shim")) words.push_back(word);
+    const bool in_place = words.size() == typed.size();
+    std::vector<std::string> changed;
     std::size_t next = 0;
-    for (const std::string& word : launched) {
-        if (next < typed.size() && word == typed[next]) {
-            ++next;
-        } else if (!word.ends_with("/toporun-shim")) {
-            added.push_back(word);
-        }
+    for (const std::string& word : words) {
+        const bool same = next < typed.size() && word == typed[next];
+        if (!same) changed.push_back(word);
+        if (same || in_place) ++next;
     }
-    return added;
+    return changed;
 }
 
 }  // namespace toporun::launcher

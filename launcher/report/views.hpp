@@ -23,8 +23,8 @@ std::vector<std::string> node_names(const RunFacts& facts);
 /// Interfaces of bootstrap and data, each once.
 std::vector<std::string> interface_names(const LogSummary& log);
 
-/// Words of `launched` that were not typed, the rank shim left out. Typed words are never changed,
-/// so what was typed is a subsequence of what is launched.
+/// Words of `launched` that were not typed, the rank shim left out: those in which a number of
+/// loader workers was filled in, or, where there are more words, those that were added.
 std::vector<std::string> filled_in_words(const std::vector<std::string>& typed,
                                          const std::vector<std::string>& launched);
 

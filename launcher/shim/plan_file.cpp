@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "env/rank_count.hpp"
 
 namespace toporun::launcher {
 namespace {
@@ -68,6 +69,9 @@ std::string variable_lines(const env::Plan& plan) {
     std::string text;
     std::string log;
     for (const env::Setting& setting : plan.settings) {
+        // For torchrun itself, not for one that a worker starts.
+        if (setting.exported && setting.value && setting.name == env::kRankCountVariable)
+            text += fmt::format("unset {} {}\n", setting.name, escaped(*setting.value));
         if (!setting.exported || !setting.per_rank || !setting.value) continue;
         if (!is_variable_name(setting.name)) continue;
         const bool is_log = is_log_variable(setting.name);

@@ -157,4 +157,60 @@ TEST_CASE("what keeps toporun from the ranks is the reason of every setting") {
           std::string::npos);
 }
 
+env::Job left_out() {
+    env::Job made = job(1);
+    made.ranks_left_out = true;
+    return made;
+}
+
+TEST_CASE("a torchrun without a number of ranks gets one for each visible GPU") {
+    const auto made = plan(hgx_h100(), left_out());
+    CHECK(exported(made, "PET_NPROC_PER_NODE") == "8");
+    CHECK(made.ranks_per_node == 8);
+    CHECK(made.ranks.size() == 8);
+    CHECK(made.binds);
+    CHECK(finding_ids(made) == std::vector<std::string>{"nproc-filled-in"});
+    const auto some = plan(hgx_h100(), left_out(), user({{"CUDA_VISIBLE_DEVICES", "2,5"}}));
+    CHECK(exported(some, "PET_NPROC_PER_NODE") == "2");
+    CHECK(some.ranks[1].gpu == 5);
+}
+
+TEST_CASE("the number of ranks is left alone wherever one was meant or may be") {
+    struct Row {
+        std::string name;
+        std::map<std::string, std::string> variables;
+        std::vector<std::string> leave;
+        bool filled = false;
+    };
+    const std::vector<Row> rows = {
+        {"nothing", {}, {}, true},
+        {"one visible GPU", {{"CUDA_VISIBLE_DEVICES", "3"}}, {}},
+        {"no visible GPU", {{"CUDA_VISIBLE_DEVICES", ""}}, {}},
+        {"MIG", {{"CUDA_VISIBLE_DEVICES", "MIG-00000000-0000-0000-0000-000000000001"}}, {}},
+        {"several torchruns by srun", {{"SLURM_STEP_TASKS_PER_NODE", "8(x2)"}}, {}},
+        {"one torchrun by srun", {{"SLURM_STEP_TASKS_PER_NODE", "1(x2)"}}, {}, true},
+        {"several by mpirun", {{"OMPI_COMM_WORLD_LOCAL_SIZE", "8"}}, {}},
+        {"inside torchrun", {{"TORCHELASTIC_RUN_ID", "x"}}, {}},
+        {"left by its name", {}, {"PET_NPROC_PER_NODE"}},
+        {"left by its short name", {}, {"nproc"}},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.name);
+        env::Options how = options();
+        how.leave = row.leave;
+        const auto made = plan(hgx_h100(), left_out(), user(row.variables), how);
+        CHECK(exported(made, "PET_NPROC_PER_NODE").has_value() == row.filled);
+        CHECK(made.ranks_per_node == (row.filled ? 8 : 1));
+        CHECK(has_setting(made, "PET_NPROC_PER_NODE"));
+        for (const std::string& id : finding_ids(made)) CHECK(id != "leave-unknown-name");
+    }
+    env::Job cpu = left_out();
+    cpu.cpu_job = true;
+    CHECK_FALSE(exported(plan(hgx_h100(), cpu), "PET_NPROC_PER_NODE"));
+    CHECK_FALSE(has_setting(plan(hgx_h100(), job(1)), "PET_NPROC_PER_NODE"));
+    Machine mig = hgx_h100();
+    mig.gpus[0].mig = true;
+    CHECK_FALSE(exported(plan(mig, left_out()), "PET_NPROC_PER_NODE"));
+}
+
 }  // namespace

@@ -19,6 +19,10 @@ TEST_CASE("threads and loader workers follow cores, quota and ranks") {
     Machine laptop = host(1, 4);
     Machine small_gpu = host(1, 4);
     add_gpus(small_gpu, 1, "NVIDIA L4", PathType::SYS);
+    Machine two_each = host(2, 4);
+    add_gpus(two_each, 4, "NVIDIA L4", PathType::SYS);
+    Machine one_each = host(2, 4);
+    add_gpus(one_each, 8, "NVIDIA L4", PathType::SYS);
     const std::vector<Row> rows = {
         {"14 cores a GPU rank", hgx_h100(), 8, {}, 8, 13},
         {"4 cores a GPU rank", small_gpu, 1, {}, 3, 3},
@@ -29,7 +33,11 @@ TEST_CASE("threads and loader workers follow cores, quota and ranks") {
         {"CPU ranks: cores and not PUs", host(2, 8), 4, {}, 4, 3},
         {"CPU ranks of uneven shares take the smallest", host(1, 7), 2, {}, 3, 2},
         {"more ranks than cores", laptop, 8, {}, 1, 0},
-        {"many cores", host(2, 64), 2, {}, 64, 63},
+        {"many cores", host(2, 64), 2, {}, 64, 16},
+        {"two cores a GPU rank", two_each, 4, {}, 1, 1},
+        {"one core a GPU rank", one_each, 8, {}, 1, 0},
+        {"half of the GPUs: the cores near them", one_each, 4, {}, 1, 0},
+        {"a quota below the cores", hgx_h100(), 8, 33.0, 3, 3},
     };
     for (const Row& row : rows) {
         CAPTURE(row.name);
@@ -110,6 +118,95 @@ TEST_CASE("too many threads and thread binding by the user are said") {
     CHECK(finding_ids(plan(hgx_h100(), job(8), user({{"OMP_PROC_BIND", "true"}}))) ==
           std::vector<std::string>{"omp-affinity"});
     CHECK(finding_ids(plan(hgx_h100(), job(8), user({{"OMP_PROC_BIND", "false"}}))).empty());
+}
+
+/// The findings on loader workers: "id: what (fix)".
+std::vector<std::string> loader_texts(const Machine& machine, const env::Job& how) {
+    std::vector<std::string> texts;
+    for (const env::Finding& finding : plan(machine, how).findings)
+        if (finding.id.starts_with("loader-") || finding.id == "shm-too-small")
+            texts.push_back(finding.id + ": " + finding.what);
+    return texts;
+}
+
+TEST_CASE("loader workers of the command line are compared with the share of a rank") {
+    using Texts = std::vector<std::string>;
+    const auto texts = [](const Machine& machine, int ranks, int workers) {
+        env::Job how = job(ranks);
+        how.loader_workers = workers;
+        how.loader_words = "--num-workers " + std::to_string(workers);
+        return loader_texts(machine, how);
+    };
+    CHECK(texts(hgx_h100(), 8, 2) ==
+          Texts{"loader-workers-few: --num-workers 2 given: up to 13 possible"});
+    CHECK(texts(hgx_h100(), 8, 7).empty());
+    CHECK(texts(hgx_h100(), 8, 14).empty());
+    CHECK(
+        texts(hgx_h100(), 8, 15) ==
+        Texts{"loader-workers-exceed-cores: --num-workers 15 given: 15 loader workers a rank on 14 "
+              "cores"});
+    CHECK(texts(host(2, 64), 2, 40).empty());  // within the cores though more than is advised
+    Machine quota = hgx_h100();
+    quota.limits.cpu_quota = 16;
+    CHECK(texts(quota, 8, 3) ==
+          Texts{"loader-workers-exceed-cores: --num-workers 3 given: 3 loader workers a rank on 2 "
+                "cores"});
+    CHECK(texts(host(1, 1), 1, 0).empty());
+}
+
+TEST_CASE("an unknown number of ranks compares loader workers with all cores") {
+    Machine machine = host(1, 4, false);
+    add_gpus(machine, 1, "NVIDIA L4", PathType::SYS);
+    env::Job plain;
+    plain.same_host = true;
+    plain.gpu_job_unknown = true;
+    plain.loader_workers = 8;
+    plain.loader_words = "--num_workers 8";
+    CHECK(loader_texts(machine, plain) ==
+          std::vector<std::string>{
+              "loader-workers-exceed-cores: --num_workers 8 given: 8 loader workers on 4 cores"});
+    CHECK(plan(machine, plain).findings[0].fix == "3 at most, or more cores for the job");
+    plain.loader_workers = 4;
+    CHECK(loader_texts(machine, plain).empty());
+    CHECK(loader_texts(Machine{}, plain).empty());
+}
+
+TEST_CASE("a small shared memory breaks loader workers") {
+    Machine machine = hgx_h100();
+    machine.limits.shm_bytes = std::uint64_t{64} << 20;
+    env::Job how = job(8);
+    how.loader_workers = 8;
+    CHECK(
+        loader_texts(machine, how) ==
+        std::vector<std::string>{"shm-too-small: /dev/shm has 64 MiB for 8 loader workers a rank"});
+    how.loader_workers = 0;
+    how.loader_words = "--num-workers 0";
+    CHECK(loader_texts(machine, how).size() == 1);  // only that there could be some
+    how.loader_workers.reset();
+    CHECK(loader_texts(machine, how).empty());
+    how.loader_workers = 8;
+    machine.limits.shm_bytes.reset();
+    CHECK(loader_texts(machine, how).empty());
+}
+
+TEST_CASE("the option of a known framework is named when it is not there") {
+    env::Job how = job(8);
+    how.loader_framework = "Hugging Face Trainer";
+    how.loader_add = "--dataloader_num_workers {workers}";
+    const auto made = plan(hgx_h100(), how);
+    REQUIRE(finding_ids(made) == std::vector<std::string>{"loader-workers-few"});
+    CHECK(made.findings[0].what ==
+          "Hugging Face Trainer takes 0 loader workers by itself: up to 13 possible");
+    CHECK(made.findings[0].fix == "add --dataloader_num_workers 13");
+    how.loader_default = 8;
+    CHECK(finding_ids(plan(hgx_h100(), how)).empty());
+}
+
+TEST_CASE("a bound that is cut says so") {
+    CHECK(setting(plan(host(2, 64), job(2)), "TOPORUN_NUM_WORKERS").reason.find("more than 16") !=
+          std::string::npos);
+    CHECK(setting(plan(hgx_h100(), job(8)), "TOPORUN_NUM_WORKERS").reason.find("more than") ==
+          std::string::npos);
 }
 
 }  // namespace

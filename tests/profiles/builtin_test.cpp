@@ -101,6 +101,7 @@ TEST_CASE("embedded files are the files of the source tree byte for byte") {
                                                      std::string(file.name)));
     }
     CHECK(names == std::set<std::string>{"profiles/hgx-h100.toml", "profiles/known-bad.toml",
+                                         "profiles/loader-options.toml",
                                          "profiles/pcie-no-p2p.toml",
                                          "profiles/profiler-versions.toml"});
 }

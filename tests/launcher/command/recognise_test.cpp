@@ -5,6 +5,35 @@
 using namespace toporun;
 using namespace toporun::tests;
 
+TEST_CASE("a torchrun without a number of ranks is told from one with it") {
+    const FakeHost host;
+    const auto left_out = [&](const std::string& line, const Environment& environment = {}) {
+        return read(line, environment, host).job.ranks_left_out;
+    };
+    CHECK(left_out("torchrun train.py"));
+    CHECK(left_out("torchrun --nnodes=2 train.py --nproc-per-node=4"));
+    CHECK_FALSE(left_out("torchrun --nproc-per-node=1 train.py"));
+    CHECK_FALSE(left_out("torchrun --nproc_per_node gpu train.py"));
+    CHECK_FALSE(left_out("torchrun train.py", {{"PET_NPROC_PER_NODE", "1"}}));
+    CHECK_FALSE(left_out("torchrun --help"));
+    CHECK_FALSE(left_out("python -m torch.distributed.launch train.py"));
+    CHECK(left_out("python -m torch.distributed.run train.py"));
+    CHECK_FALSE(left_out("mpirun -np 2 ./train"));
+}
+
+TEST_CASE("a program that is told to run on CPUs is seen") {
+    const FakeHost host;
+    const auto cpu = [&](const std::string& words) {
+        return read("torchrun train.py " + words, {}, host).job.cpu_job;
+    };
+    for (const char* words :
+         {"--device cpu", "--device=cpu", "--backend gloo", "--no-cuda", "--no_cuda", "--use_cpu",
+          "--dist_backend=gloo", "--lr 1 --trainer.accelerator=cpu"})
+        CHECK(cpu(words));
+    for (const char* words : {"--device cuda", "--backend nccl", "cpu", "--cpus 4", "--device", ""})
+        CHECK_FALSE(cpu(words));
+}
+
 TEST_CASE("torchrun command lines are read as torchrun reads them") {
     const std::vector<Row> rows = {
         {"torchrun train.py", kEnv, {1}, 1, 1},

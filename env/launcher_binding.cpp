@@ -1,0 +1,67 @@
+#include "env/launcher_binding.hpp"
+
+#include <fmt/format.h>
+
+namespace toporun::env {
+namespace {
+
+/// Open MPI 4.1 binds two ranks or fewer to a core each, more to a NUMA node each (open-mpi/ompi
+/// issues 9773 and 7042); 5.x binds to cores whatever their number.
+bool binds_to_cores(const Job& job) {
+    return job.open_mpi >= 5 || (job.ranks_per_node && *job.ranks_per_node <= 2);
+}
+
+std::string default_text(const Job& job) {
+    if (job.open_mpi < 5 && !job.ranks_per_node)
+        return "Open MPI binds two ranks or fewer to one core each, more to one NUMA node each";
+    return fmt::format("Open MPI binds each rank to one {} by default",
+                       binds_to_cores(job) ? "core" : "NUMA node");
+}
+
+Finding bound_by_default(const Inputs& inputs) {
+    const Job& job = inputs.job;
+    const bool core = binds_to_cores(job) || !job.ranks_per_node;
+    const int nodes = std::max<int>(1, static_cast<int>(inputs.machine.cpu.numa_nodes.size()));
+    const int each = job.ranks_per_node ? (*job.ranks_per_node + nodes - 1) / nodes : 0;
+    return {"openmpi-default-binding",
+            core ? Severity::slow : Severity::note,
+            default_text(job),
+            "no --bind-to, and no parameter for it",
+            core ? "the rank, NCCL's threads and the loader workers share one core"
+                 : "in the order of the ranks, not by GPU",
+            each > 0
+                ? fmt::format("mpirun --bind-to none, or --map-by ppr:{}:numa --bind-to numa", each)
+                : "mpirun --bind-to none, or --bind-to numa",
+            ""};
+}
+
+}  // namespace
+
+Decision decide_launcher_binding(const Inputs& inputs) {
+    const Job& job = inputs.job;
+    if (job.open_mpi == 0) return {};
+    const std::string name = job.open_mpi >= 5 ? "PRTE_MCA_hwloc_default_binding_policy"
+                                               : "OMPI_MCA_hwloc_base_binding_policy";
+    const std::string without = default_text(job);
+    Decision decision;
+    if (job.binding_given || inputs.options.bind == Bind::none) {
+        decision.settings.push_back(
+            settle(inputs,
+                   left_alone(name,
+                              job.binding_given ? "the command line or a parameter says how to bind"
+                                                : "switched off (--bind=none)",
+                              "", without)));
+    } else {
+        decision.settings.push_back(
+            settle(inputs, detected(name, "none",
+                                    "what Open MPI binds cannot be divided by GPU: toporun places "
+                                    "the ranks, or they keep all CPUs",
+                                    "no --bind-to, and no parameter for it", without)));
+    }
+    const Setting& setting = decision.settings.front();
+    if (!job.binding_given && !setting.exported && !setting.value && !inputs.machine.gpus.empty())
+        decision.findings.push_back(bound_by_default(inputs));
+    return decision;
+}
+
+}  // namespace toporun::env
