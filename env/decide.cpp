@@ -6,6 +6,8 @@
 #include <string>
 
 #include "base/text.hpp"
+#include "env/gpu_advice.hpp"
+#include "env/gpu_choice.hpp"
 #include "env/inputs.hpp"
 #include "env/interface.hpp"
 #include "env/launcher_binding.hpp"
@@ -106,6 +108,12 @@ Plan decide(const Job& given, const detect::Machine& machine, const profiles::Kn
     append(plan.findings, std::move(count.findings));
     plan.ranks_per_node = job.ranks_per_node;
     if (inputs.profile != nullptr) plan.profile = inputs.profile->name;
+
+    GpuDecision gpus = decide_gpus(inputs);
+    inputs.visible = std::move(gpus.visible);
+    inputs.visible_note = std::move(gpus.visible_note);
+    append(plan.settings, std::move(gpus.settings));
+    append(plan.findings, gpu_advice(inputs));
 
     P2pDecision p2p = decide_p2p(inputs);
     append(plan.settings, std::move(p2p.settings));

@@ -22,6 +22,8 @@ struct Job {
     std::string why_not_here;
     /// The user bound the ranks on the launcher's command line: toporun does not bind.
     bool user_binds = false;
+    /// The launcher's words that show each rank other GPUs ("--gpu-bind=single:1"); "" = none.
+    std::string gpu_bind;
     bool gpu_job_unknown = false;  ///< a plain program: nothing says that it uses GPUs
     /// Loader workers that the command line asks for in each rank, and its words for that
     /// ("--num-workers 2"); empty = it does not say.

@@ -89,6 +89,21 @@ constexpr Check kGpuChecks[] = {
     {{"gpu-cpus-not-allowed", kFamily, Severity::slow,
       "whether each rank may use a CPU near its GPU"},
      nullptr},
+    {{"mig-several-instances", kFamily, Severity::broken,
+      "several MIG instances in CUDA_VISIBLE_DEVICES: a process can use one"},
+     nullptr},
+    {{"one-gpu-per-task", kFamily, Severity::slow,
+      "whether the scheduler shows each rank other GPUs: device LOCAL_RANK does not exist then, "
+      "and "
+      "CUDA IPC between ranks may fail"},
+     nullptr},
+    {{"gpu-outside-fabric", kFamily, Severity::slow,
+      "whether one GPU of the job has no NVLink while all others have"},
+     nullptr},
+    {{"gpu-halves-faster", kFamily, Severity::note,
+      "whether a job on all GPUs has a slow link in its ring that two jobs of half the size would "
+      "not have"},
+     nullptr},
     {{"ranks-exceed-gpus", kFamily, Severity::broken,
       "ranks of this host against the visible GPUs: NCCL refuses two ranks on one GPU"},
      nullptr},

@@ -21,26 +21,6 @@ std::vector<std::string> words_of(const std::string& list) {
     return words;
 }
 
-void several_instances(const Patient& patient, Verdict& verdict) {
-    const auto list = patient.inputs.user.variable(kCudaVisible);
-    if (!list) return;
-    const std::vector<std::string> words = words_of(*list);
-    const auto count = std::count_if(words.begin(), words.end(), [](const std::string& word) {
-        return word.starts_with("MIG-");
-    });
-    if (count < 2) return;
-    const bool ranks = patient.inputs.job.ranks_per_node.value_or(1) > 1;
-    verdict.find(ranks ? Severity::broken : Severity::slow,
-                 {.what = fmt::format("CUDA_VISIBLE_DEVICES lists {} MIG instances, CUDA takes "
-                                      "only the first",
-                                      count),
-                  .evidence = assigned(kCudaVisible, *list),
-                  .effect = ranks ? "all ranks land on one instance, or stop with an invalid "
-                                    "device"
-                                  : "the other instances stay idle",
-                  .fix = "give each process one MIG UUID of its own"});
-}
-
 void mig_on(const Patient& patient, Verdict& verdict) {
     const auto gpus = visible_gpus(patient, [](const Gpu& gpu) { return gpu.mig == true; });
     if (gpus.empty() || ranks_here(patient) < 2) return;
@@ -116,9 +96,6 @@ void device_order(const Patient& patient, Verdict& verdict) {
 }
 
 constexpr Check kChecks[] = {
-    {{"mig-several-instances", kFamily, Severity::broken,
-      "several MIG instances in CUDA_VISIBLE_DEVICES: a process can use one"},
-     several_instances},
     {{"mig-on", kFamily, Severity::note, "MIG mode of GPUs of a job with several ranks"}, mig_on},
     {{"cuda-visible-invalid", kFamily, Severity::broken,
       "CUDA_VISIBLE_DEVICES against the GPUs of this host: a wrong word ends the list"},

@@ -41,6 +41,7 @@ enum class Meaning {
     module,
     export_list,
     container,
+    gpu_bind,   ///< shows each rank GPUs of its own, or says that it does not
     opaque,     ///< the command cannot be rewritten with it
     no_launch,  ///< help, version: nothing is started
 };

@@ -143,12 +143,12 @@ constexpr std::array kSrunOptions = {
     one("extra"),
     one("extra-node-info"),
     one("gid"),
-    one("gpu-bind"),
+    one("gpu-bind", Meaning::gpu_bind),
     one("gpu-freq"),
     one("gpus"),
     one("gpus-per-node"),
     one("gpus-per-socket"),
-    one("gpus-per-task"),
+    one("gpus-per-task", Meaning::gpu_bind),
     one("gres"),
     one("gres-flags"),
     one("het-group"),
@@ -170,7 +170,7 @@ constexpr std::array kSrunOptions = {
     one("msg-timeout"),
     one("network"),
     one("ntasks-per-core"),
-    one("ntasks-per-gpu"),
+    one("ntasks-per-gpu", Meaning::gpu_bind),
     one("ntasks-per-socket"),
     one("ntasks-per-tres"),
     one("open-mode"),
@@ -197,8 +197,8 @@ constexpr std::array kSrunOptions = {
     one("time-min"),
     one("tmp"),
     one("treewidth"),
-    one("tres-bind"),
-    one("tres-per-task"),
+    one("tres-bind", Meaning::gpu_bind),
+    one("tres-per-task", Meaning::gpu_bind),
     one("uid"),
     one("wait"),
     one("wckey"),
@@ -240,6 +240,27 @@ bool stays_here(const Scan& scan, const env::Job& job, const Environment& enviro
                               (!node.empty() && node == variable(environment, "SLURMD_NODENAME")));
 }
 
+/// The option by which each task sees other GPUs; "" = none does. A word of its own wins over what
+/// --gpus-per-task and the like imply (srun(1), --gpu-bind and --tres-bind).
+std::string gpu_bind(const Scan& scan) {
+    std::string implied, own;
+    bool own_given = false;
+    for (const Given& given : scan.given) {
+        if (given.meaning != Meaning::gpu_bind) continue;
+        const std::string text = fmt::format("--{}={}", given.name, given.value);
+        const auto has = [&](const char* word) {
+            return given.value.find(word) != std::string::npos;
+        };
+        if (given.name == "gpu-bind" || given.name == "tres-bind") {
+            own_given = true;
+            own = has("per_task") || has("single") ? text : "";
+        } else if (given.name != "tres-per-task" || has("gpu")) {
+            implied = text;
+        }
+    }
+    return own_given ? own : implied;
+}
+
 std::string narrowed_export(const Scan& scan, const Environment& environment) {
     const Given* given = last_given(scan, Meaning::export_list);
     const std::string list =
@@ -258,6 +279,7 @@ Command recognise_srun(Command command, const Environment& environment, const Ho
     if (!scan.problem.empty()) return export_only(std::move(command), scan.problem);
     command.job = read_counts(std::move(command.job), scan, environment);
     command.job.same_host = stays_here(scan, command.job, environment, host);
+    command.job.gpu_bind = gpu_bind(scan);
     const Given* policy = last_given(scan, Meaning::bind_policy);
     command.job.binding_given = policy != nullptr;
     command.job.user_binds = policy != nullptr && policy->value.find("none") == std::string::npos;

@@ -19,6 +19,27 @@ TEST_CASE("Hydra command lines are read but not rewritten") {
     for (const Row& row : rows) check(row, "hydra");
 }
 
+TEST_CASE("options of srun by which each task sees other GPUs are kept as they were said") {
+    const std::vector<std::pair<std::string, std::string>> rows = {
+        {"srun -n 2 ./train", ""},
+        {"srun -n 2 --gpus-per-task=1 ./train", "--gpus-per-task=1"},
+        {"srun -n 2 --gpus-per-task 1 --gpu-bind=none ./train", ""},
+        {"srun -n 2 --gpu-bind=none --gpus-per-task=1 ./train", ""},
+        {"srun -n 2 --gpu-bind=single:1 ./train", "--gpu-bind=single:1"},
+        {"srun -n 2 --gpu-bind=closest ./train", ""},
+        {"srun -n 2 --ntasks-per-gpu=1 ./train", "--ntasks-per-gpu=1"},
+        {"srun -n 2 --tres-per-task=gres/gpu:1 --tres-bind=gres/gpu:per_task:1 ./train",
+         "--tres-bind=gres/gpu:per_task:1"},
+        {"srun -n 2 --tres-per-task=gres/gpu:1 --tres-bind=gres/gpu:none ./train", ""},
+        {"srun -n 2 --tres-per-task=cpu:4 ./train", ""},
+        {"srun -n 2 --gpus-per-node=2 ./train", ""},
+    };
+    for (const auto& [line, bind] : rows) {
+        CAPTURE(line);
+        CHECK(read(line).job.gpu_bind == bind);
+    }
+}
+
 TEST_CASE("srun command lines are read but not rewritten") {
     const Environment one_node = {
         {"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "1"}, {"SLURM_JOB_NODELIST", "node-a"}};
