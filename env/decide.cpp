@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "env/gpu_advice.hpp"
 #include "env/gpu_choice.hpp"
+#include "env/host_order.hpp"
 #include "env/inputs.hpp"
 #include "env/interface.hpp"
 #include "env/launcher_binding.hpp"
@@ -114,6 +115,13 @@ Plan decide(const Job& given, const detect::Machine& machine, const profiles::Kn
     inputs.visible_note = std::move(gpus.visible_note);
     append(plan.settings, std::move(gpus.settings));
     append(plan.findings, gpu_advice(inputs));
+
+    if (options.host_places && job.hosts.size() > 1) {
+        HostOrder order = order_hosts(job.hosts, *options.host_places);
+        append(plan.findings,
+               host_order_findings(job, order, *options.host_places, options.host_places_file));
+        plan.host_order = std::move(order.hosts);
+    }
 
     P2pDecision p2p = decide_p2p(inputs);
     append(plan.settings, std::move(p2p.settings));

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace toporun::env {
 
@@ -22,6 +23,8 @@ struct Job {
     std::string why_not_here;
     /// The user bound the ranks on the launcher's command line: toporun does not bind.
     bool user_binds = false;
+    /// The hosts in the order that the launcher or the allocation gives; empty = not known.
+    std::vector<std::string> hosts;
     /// The launcher's words that show each rank other GPUs ("--gpu-bind=single:1"); "" = none.
     std::string gpu_bind;
     bool gpu_job_unknown = false;  ///< a plain program: nothing says that it uses GPUs

@@ -8,6 +8,7 @@
 
 #include "detect/machine.hpp"
 #include "detect/software/nccl_conf.hpp"
+#include "env/host_places.hpp"
 #include "env/job.hpp"
 #include "profiles/knowledge.hpp"
 
@@ -106,6 +107,8 @@ struct Plan {
     bool binds = false;              ///< the shim binds each rank to RankPlacement::cpus
     Bind bind = Bind::none;          ///< how the CPUs were shared out: core, numa or none
     std::string bind_reason;         ///< why so, or why not
+    /// The job's hosts, neighbours on one switch; empty: nothing is known of their places.
+    std::vector<std::string> host_order;
 };
 
 /// What the user, the scheduler and the site have set. Conf values are in NCCL's order of
@@ -127,7 +130,9 @@ struct Options {
     bool for_shell = false;  ///< settings for a shell's jobs: there is no run and no run directory
     std::vector<std::string> leave;  ///< variables that are left alone
     std::string log_directory;       ///< where NCCL's logs of this node go; "" = no such directory
-    std::string plugin;              ///< absolute path of the profiler plugin; "" = not installed
+    std::optional<HostPlaces> host_places;  ///< where the job's hosts are; empty = not known
+    std::string host_places_file;           ///< what it was read from
+    std::string plugin;  ///< absolute path of the profiler plugin; "" = not installed
 };
 
 /// The whole decision. Never throws for a machine: what cannot be decided is left to NCCL and said.

@@ -163,6 +163,10 @@ constexpr Check kOtherChecks[] = {
     {{"env-plugin", kFamily, Severity::note,
       "NCCL_ENV_PLUGIN, a library that answers for every NCCL variable"},
      nullptr},
+    {{"host-order", kFamily, Severity::note,
+      "the order of hosts against the switches between them (topology.conf, --host-order): "
+      "neighbours on different switches share the links above"},
+     nullptr},
     {{"leave-unknown-name", kFamily, Severity::note,
       "names given to --leave that toporun never sets"},
      nullptr},

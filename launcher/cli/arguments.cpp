@@ -48,7 +48,8 @@ void add_decision_options(po::options_description& options) {
         ("no-log", "")                          //
         ("take-log", "")                        //
         ("no-measure", "")                      //
-        ("measure", value<std::string>());
+        ("measure", value<std::string>())       //
+        ("host-order", value<std::string>());
     add_machine_options(options);
 }
 
@@ -219,6 +220,7 @@ void read_decisions(const po::variables_map& map,
     arguments.options.log = !map.contains("no-log");
     arguments.options.take_log = map.contains("take-log");
     arguments.options.measure = measure_mode(map);
+    arguments.host_order = text(map, "host-order");
 }
 
 void read_common(const po::variables_map& map, Arguments& arguments) {

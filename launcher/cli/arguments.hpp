@@ -30,6 +30,7 @@ struct Arguments {
     std::vector<std::string> machine_files;  ///< --machine
     std::vector<std::string> captures;       ///< --from: files, directories, "-"
     std::string nccl_version;
+    std::string host_order;             ///< --host-order: a file
     std::string save;                   ///< detect --save
     std::string graph;                  ///< detect --graph: "", "auto", "text", "dot"
     bool list = false;                  ///< doctor --list

@@ -29,6 +29,10 @@ Keep toporun out of something:
       --measure WHEN        off, auto (where known to be safe) or always
       --take-log            take NCCL's log though NCCL_DEBUG is set already
 
+Several nodes:
+      --host-order FILE     where the hosts are: a Slurm topology.conf, SLURM_TOPOLOGY_ADDR of each
+                            node, or one host a line; says how to start in the order of switches
+
 The run:
       --comm-limit PERCENT  warn when collectives are in flight for more of the time (default 30)
       --run-dir DIR         where to leave the report (default toporun/COMMAND-ID; TOPORUN_DIR)
@@ -95,10 +99,14 @@ say beside them goes to standard error (docs/settings.md).
                             json: every decision, pair, rank and finding
                             toml: a table [settings] with the reasons
                             slurm: one option, for srun $(toporun env --format slurm) COMMAND
+                            hosts: the job's hosts, one line a task, in the order of the switches
+                            (for SLURM_HOSTFILE, or mpirun --hostfile FILE --map-by seq)
       --json                the same as --format json, schema toporun.settings/1
       --explain             say of each choice why, on standard error
       --nodes N             the job has N nodes (default: from SLURM, else unknown: taken as one)
       --ranks-per-node N    and N ranks on each
+      --host-order FILE     where the hosts are: topology.conf, SLURM_TOPOLOGY_ADDR of each node, or
+                            one host a line (default: topology.conf beside SLURM_CONF)
       --leave NAME          leave the variable NAME alone (repeatable; TOPORUN_LEAVE=A,B)
       --bind HOW --no-bind --no-log --no-measure --measure WHEN --take-log
                             as in 'toporun --help'

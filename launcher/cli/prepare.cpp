@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "env/summary.hpp"
+#include "launcher/cli/host_order.hpp"
 #include "launcher/cli/installed.hpp"
 #include "launcher/command/loader_option.hpp"
 #include "launcher/log/footprint.hpp"
@@ -140,8 +141,10 @@ Prepared prepare(const Arguments& arguments, const Environment& environment, con
             "ranks are not bound to CPUs and NCCL's log is not taken: toporun-shim is not beside "
             "toporun");
     }
+    env::Options options = arguments.options;
+    attempt(problems, "the order of the hosts is not known",
+            [&] { read_host_order(arguments, environment, prepared.command.job, options); });
     const bool decided = attempt(problems, "nothing is chosen, the decision failed", [&] {
-        env::Options options = arguments.options;
         options.log_directory = prepared.private_directory;
         options.plugin = prepared.private_directory.empty() ? std::string() : installed.plugin;
         prepared.plan = decide(prepared.command.job, prepared.machine,

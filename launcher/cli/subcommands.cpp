@@ -17,7 +17,10 @@
 #include "base/text.hpp"
 #include "detect/machine_toml.hpp"
 #include "env/explain.hpp"
+#include "env/host_order.hpp"
 #include "env/settings_text.hpp"
+#include "env/summary.hpp"
+#include "launcher/cli/host_order.hpp"
 #include "launcher/cli/inputs.hpp"
 #include "launcher/command/options.hpp"
 #include "launcher/process/run_directory.hpp"
@@ -168,19 +171,35 @@ int detect_command(const Arguments& arguments, const Console& console) {
     return 0;
 }
 
+namespace {
+
+int print_hosts(const env::Plan& plan) {
+    if (plan.host_order.empty())
+        throw Error("nothing is known of the order of hosts", {},
+                    "--host-order FILE: a topology.conf, SLURM_TOPOLOGY_ADDR of each node, or one "
+                    "host a line");
+    print(env::host_file_text(plan.host_order, plan.ranks_per_node.value_or(1)));
+    return 0;
+}
+
+}  // namespace
+
 int env_command(const Arguments& arguments, const Console& console) {
     const std::string format = !arguments.format.empty() ? arguments.format
                                : arguments.json          ? "json"
                                                          : "sh";
-    if (format != "sh" && format != "json" && format != "toml" && format != "slurm")
+    if (format != "sh" && format != "json" && format != "toml" && format != "slurm" &&
+        format != "hosts")
         throw Error(fmt::format("--format={} is not known", printable(format)), {},
-                    "write sh, json, toml or slurm");
+                    "write sh, json, toml, slurm or hosts");
     const Environment environment = environment_map();
     const detect::Machine machine = shell_machine(arguments, environment);
     env::Options options = arguments.options;
     options.for_shell = true;
-    const env::Plan plan = decide(shell_job(arguments, environment), machine,
-                                  read_user_environment(environment), options);
+    env::Job job = shell_job(arguments, environment);
+    read_host_order(arguments, environment, job, options);
+    const env::Plan plan = decide(job, machine, read_user_environment(environment), options);
+    if (format == "hosts") return print_hosts(plan);
     print(settings_text(plan, format));
     if (arguments.explain)
         for (const std::string& line : env::explain_lines(plan)) console.say(line);

@@ -114,8 +114,13 @@ std::string without_slots(const std::string& host) {
 /// Where the ranks may go, as far as the command line and the allocation say.
 struct Places {
     std::set<std::string> hosts;
-    bool unknown = false;  ///< a list that cannot be read here
+    std::vector<std::string> order;  ///< the same as they were named
+    bool unknown = false;            ///< a list that cannot be read here
     std::optional<int> slots;
+
+    void add(const std::string& name) {
+        if (hosts.insert(name).second) order.push_back(name);
+    }
 };
 
 /// Each line's first word is a host; in a rank file (`rank 0=node slot=0`) what follows the `=`.
@@ -130,7 +135,7 @@ void add_host_file(Places& places, const std::string& path, bool ranks, const Ho
         }
         line = line.substr(0, line.find_first_of(" \t"));
         if (ranks && line.starts_with('+')) places.unknown = true;
-        if (!line.empty()) places.hosts.insert(without_slots(line));
+        if (!line.empty()) places.add(without_slots(line));
     }
 }
 
@@ -139,7 +144,7 @@ void add_host_list(Places& places, const std::string& list) {
         const std::string name(trim(host));
         if (name.starts_with('+')) places.unknown = true;  // relative to the allocation
         if (name.empty()) continue;
-        places.hosts.insert(without_slots(name));
+        places.add(without_slots(name));
         const std::size_t colon = name.rfind(':');
         const auto slots = colon == std::string::npos ? std::optional<long long>(1)
                                                       : to_integer(name.substr(colon + 1));
@@ -155,7 +160,7 @@ void add_allocation(Places& places, const Environment& environment, const Host& 
                          variable(environment, "SLURM_NNODES") == "1";
         const std::string list = variable(environment, "SLURM_JOB_NODELIST");
         if (one && !list.empty() && list != variable(environment, "SLURMD_NODENAME"))
-            places.hosts.insert(list);
+            places.add(list);
         places.unknown = places.unknown || !one;
     }
     for (const char* name : {"PBS_NODEFILE", "PE_HOSTFILE", "LSB_DJOB_HOSTFILE", "COBALT_NODEFILE"})
@@ -328,6 +333,7 @@ Command recognise_openmpi(Command command, int major, const Environment& environ
     if (const std::string problem = problem_of(contexts); !problem.empty())
         return export_only(std::move(command), problem);
     Places places = read_places(contexts, parameters, environment, host);
+    command.job.hosts = places.order;
     places.hosts = distinct_hosts(places.hosts, host);
     const std::string other = other_host(places);
     command.job.same_host = other.empty() && !places.unknown;
@@ -366,6 +372,7 @@ Command recognise_hydra(Command command, const Host& host) {
         command.job.user_binds =
             command.job.user_binds || (policy != nullptr && policy->value != "none");
     }
+    command.job.hosts = places.order;
     command.job = read_counts(std::move(command.job), contexts, places);
     if (places.hosts.empty()) command.job.nodes.reset();  // a resource manager may name some
     command = add_programs(std::move(command), contexts, host);

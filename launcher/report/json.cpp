@@ -258,6 +258,7 @@ std::string settings_json(const env::Plan& plan) {
                    {"binding", binding_object(plan)},
                    {"log", stage(plan.takes_log, plan.log_reason)},
                    {"measurement", stage(plan.measures, plan.measure_reason)},
+                   {"host_order", plan.host_order},
                    {"profile", or_null(plan.profile)},
                    {"findings", findings_array(plan.findings)}});
 }

@@ -40,6 +40,18 @@ TEST_CASE("options of srun by which each task sees other GPUs are kept as they w
     }
 }
 
+TEST_CASE("hosts of MPI launchers are kept in the order in which they were named") {
+    const std::vector<std::pair<std::string, std::vector<std::string>>> rows = {
+        {"mpiexec.hydra -hosts nodeb:2,nodea:2 -n 4 ./train", {"nodeb", "nodea"}},
+        {"mpiexec.hydra -hosts nodeb,nodea,nodeb -n 4 ./train", {"nodeb", "nodea"}},
+        {"mpiexec.hydra -n 4 ./train", {}},
+    };
+    for (const auto& [line, hosts] : rows) {
+        CAPTURE(line);
+        CHECK(read(line).job.hosts == hosts);
+    }
+}
+
 TEST_CASE("srun command lines are read but not rewritten") {
     const Environment one_node = {
         {"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "1"}, {"SLURM_JOB_NODELIST", "node-a"}};
