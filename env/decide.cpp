@@ -9,6 +9,8 @@
 #include "env/gpu_advice.hpp"
 #include "env/gpu_choice.hpp"
 #include "env/host_order.hpp"
+#include "env/fabric.hpp"
+#include "env/gloo.hpp"
 #include "env/inputs.hpp"
 #include "env/interface.hpp"
 #include "env/launcher_binding.hpp"
@@ -129,9 +131,15 @@ Plan decide(const Job& given, const detect::Machine& machine, const profiles::Kn
     plan.pairs = std::move(p2p.pairs);
 
     InterfaceDecision interface = decide_interface(inputs);
+    std::optional<Setting> gloo = decide_gloo(inputs, interface.setting);
     plan.settings.push_back(std::move(interface.setting));
+    if (gloo) plan.settings.push_back(std::move(*gloo));
     plan.interfaces = std::move(interface.interfaces);
     append(plan.findings, std::move(interface.findings));
+
+    Decision fabric = decide_fabric(inputs);
+    append(plan.settings, std::move(fabric.settings));
+    append(plan.findings, std::move(fabric.findings));
 
     PlacementDecision placement = decide_placement(inputs);
     WorkersDecision workers = decide_workers(inputs, placement);

@@ -6,7 +6,8 @@
 
 #include "base/text.hpp"
 #include "detect/network/interface_names.hpp"
-#include "env/interface_model.hpp"
+#include "env/carrier.hpp"
+#include "env/interface_choice.hpp"
 #include "env/interface_user.hpp"
 
 namespace toporun::env {
@@ -14,6 +15,15 @@ namespace {
 
 using detect::Nic;
 using detect::NicKind;
+
+/// USB and internal Ethernet to a server's management controller or to a BlueField's own processor:
+/// the drivers of USB gadgets, and the names that such devices get.
+bool management_link(const Nic& nic) {
+    for (const char* driver : {"cdc_ether", "cdc_eem", "cdc_subset", "rndis_host"})
+        if (nic.driver == driver) return true;
+    return nic.name.starts_with("usb") || nic.name.starts_with("idrac") ||
+           nic.name.starts_with("tmfifo_net");
+}
 
 /// A name that container and VPN software gives its interfaces, whatever kind the kernel reports.
 bool virtual_name(std::string_view name) {
@@ -31,116 +41,12 @@ std::string nic_list(const Inputs& inputs, const std::vector<int>& positions) {
     return parts.empty() ? "none" : join(parts, ", ");
 }
 
-bool point_to_point(const Nic& nic) {
-    bool any = false;
-    for (const std::string& text : nic.addresses) {
-        const auto address = parse_ip(text);
-        if (!address || link_local(*address)) continue;
-        if (address->prefix != (address->v6 ? 127 : 31)) return false;
-        any = true;
-    }
-    return any;
-}
-
-/// RDMA or a vendor's plugin carries the data, sockets only the rendezvous.
-bool data_over_rdma(const Inputs& inputs) {
-    if (nccl_integer(user_value(inputs, "NCCL_IB_DISABLE").value_or("0")) != 0) return false;
-    const auto& machine = inputs.machine;
-    return std::any_of(machine.software.nccl_plugins.begin(), machine.software.nccl_plugins.end(),
-                       [](const std::string& name) {
-                           return name.find("nccl-net") != std::string::npos;
-                       }) ||
-           std::any_of(machine.nics.begin(), machine.nics.end(), detect::rdma_usable);
-}
-
-std::optional<int> in_subnet_of_rendezvous(const Inputs& inputs, const std::vector<int>& from) {
-    const auto peer = parse_ip(host_of(inputs.job.rendezvous));
-    if (!peer) return std::nullopt;
-    for (const int position : from)
-        for (const std::string& text : nic_at(inputs, position).addresses)
-            if (const auto address = parse_ip(text); address && same_subnet(*address, *peer))
-                return position;
-    return std::nullopt;
-}
-
-std::optional<int> with_default_route(const Inputs& inputs, const std::vector<int>& from) {
-    for (const int position : from)
-        if (nic_at(inputs, position).default_route) return position;
-    return std::nullopt;
-}
-
-/// The fastest of `from` with a known speed; the first on a tie.
-std::optional<int> fastest(const Inputs& inputs, const std::vector<int>& from) {
-    std::optional<int> best;
-    for (const int position : from) {
-        const auto speed = nic_at(inputs, position).speed_gbits;
-        if (speed && (!best || *speed > *nic_at(inputs, *best).speed_gbits)) best = position;
-    }
-    return best;
-}
-
-struct Pick {
-    std::vector<int> positions;
-    std::string reason;
-};
-
-/// The interface that reaches the other nodes. One that NCCL would have used and that is at least
-/// twice as fast is not given up for it while sockets carry the data.
-Pick pick_reachable(const Inputs& inputs, const std::vector<int>& usable,
-                    const std::vector<int>& kept_of_nccls) {
-    Pick pick;
-    std::optional<int> route = in_subnet_of_rendezvous(inputs, usable);
-    pick.reason = "it is in the subnet of the rendezvous address";
-    if (!route) {
-        route = with_default_route(inputs, usable);
-        pick.reason = "it carries the default route";
-    }
-    if (!route && usable.size() == 1) {
-        route = usable.front();
-        pick.reason = "it is the only interface left";
-    }
-    const std::optional<int> fast = fastest(inputs, kept_of_nccls);
-    if (route && fast && *fast != *route && !data_over_rdma(inputs)) {
-        const auto route_speed = nic_at(inputs, *route).speed_gbits;
-        if (route_speed && *nic_at(inputs, *fast).speed_gbits >= 2 * *route_speed) {
-            pick.positions = {*fast};
-            pick.reason =
-                "it is at least twice as fast as the one with the route, and NCCL would "
-                "have used it too";
-            return pick;
-        }
-    }
-    if (route) {
-        pick.positions = {*route};
-        return pick;
-    }
-    pick.positions = kept_of_nccls.empty() ? usable : kept_of_nccls;
-    pick.reason =
-        "nothing tells which of them reaches the other nodes: NCCL's own pick without the "
-        "ones that cannot";
-    return pick;
-}
-
 std::string value_of(const Inputs& inputs, const std::vector<int>& positions) {
     if (positions.size() == 1)
         return ifname_value(inputs.machine, nic_at(inputs, positions[0]).name);
     std::vector<std::string> names;
     for (const int position : positions) names.push_back(nic_at(inputs, position).name);
     return "=" + join(names, ",");
-}
-
-/// Names that NCCL's list cannot hold.
-bool writable(const Nic& nic) {
-    return !nic.name.empty() && nic.name.size() <= 15 &&
-           nic.name.find_first_of(",:^= ") == std::string::npos && printable(nic.name) == nic.name;
-}
-
-std::vector<int> usable_interfaces(const Inputs& inputs) {
-    std::vector<int> usable;
-    for (std::size_t i = 0; i < inputs.machine.nics.size(); ++i)
-        if (interface_flaw(inputs.machine.nics[i]).empty() && writable(inputs.machine.nics[i]))
-            usable.push_back(static_cast<int>(i));
-    return usable;
 }
 
 Finding no_interface(const Inputs& inputs) {
@@ -182,53 +88,51 @@ Setting for_one_node(const Inputs& inputs, const Span& span, const std::vector<i
     return left_alone(kSocketIfname, "one node: any interface serves", evidence, nccl_default);
 }
 
-struct Judged {
-    std::vector<int> good;
-    std::vector<int> bad;
-};
+std::string bad_list(const Inputs& inputs, const std::vector<BadInterface>& bad) {
+    std::vector<std::string> parts;
+    for (const BadInterface& one : bad)
+        parts.push_back(
+            fmt::format("{} ({})", printable(nic_at(inputs, one.position).name), one.why));
+    return join(parts, ", ");
+}
 
-Judged judge(const Inputs& inputs, const std::vector<int>& own, const std::vector<int>& usable) {
-    Judged judged;
-    const bool shared = std::any_of(usable.begin(), usable.end(), [&](int position) {
-        return !point_to_point(nic_at(inputs, position));
-    });
+/// Where sockets carry the data: interfaces of which one is clearly slower, "" when there is none.
+std::string speeds_text(const Inputs& inputs, const std::vector<int>& own) {
+    std::optional<int> slowest, fastest;
     for (const int position : own) {
-        const Nic& nic = nic_at(inputs, position);
-        // A routed two-host link (/31) reaches its switch, not the other nodes by itself; as long
-        // as RDMA carries the data, or its speed is unknown, an interface of a shared subnet is
-        // better.
-        const bool rail =
-            shared && point_to_point(nic) && (data_over_rdma(inputs) || !nic.speed_gbits);
-        (interface_flaw(nic).empty() && !rail ? judged.good : judged.bad).push_back(position);
+        const auto speed = nic_at(inputs, position).speed_gbits;
+        if (!speed) continue;
+        if (!slowest || *speed < *nic_at(inputs, *slowest).speed_gbits) slowest = position;
+        if (!fastest || *speed > *nic_at(inputs, *fastest).speed_gbits) fastest = position;
     }
-    return judged;
+    if (!slowest || data_over_rdma(inputs)) return "";
+    const Nic &slow = nic_at(inputs, *slowest), &fast = nic_at(inputs, *fastest);
+    if (*fast.speed_gbits < 2 * *slow.speed_gbits) return "";
+    return fmt::format(
+        "; {} has {:g} Gb/s beside {} with {:g} Gb/s, but nothing proves that the "
+        "faster one reaches the other nodes",
+        printable(slow.name), *slow.speed_gbits, printable(fast.name), *fast.speed_gbits);
 }
 
 Setting for_several_nodes(const Inputs& inputs, const Span& span, const std::vector<int>& own,
                           const std::string& nccl_default) {
-    const std::string evidence =
-        fmt::format("{}; NCCL's own pick: {}", span.evidence, nic_list(inputs, own));
-    std::vector<int> usable = usable_interfaces(inputs);
-    const Judged judged = judge(inputs, own, usable);
-    if (judged.bad.empty())
+    const std::string evidence = fmt::format("{}; {}; NCCL's own pick: {}", span.evidence,
+                                             data_carrier(inputs).evidence, nic_list(inputs, own));
+    const InterfaceChoice choice = choose_interfaces(inputs, own);
+    if (own.empty())
+        return left_alone(kSocketIfname, "there is no interface to choose", evidence, nccl_default);
+    if (choice.bad.empty())
         return left_alone(kSocketIfname,
-                          "NCCL's own pick holds nothing that cannot reach other nodes", evidence,
-                          nccl_default);
-    std::erase_if(usable, [&](int position) {
-        return std::find(judged.bad.begin(), judged.bad.end(), position) != judged.bad.end();
-    });
-    if (usable.empty())
+                          "NCCL's own pick holds nothing that cannot reach other nodes" +
+                              speeds_text(inputs, own),
+                          evidence, nccl_default);
+    if (choice.positions.empty())
         return left_alone(kSocketIfname, "no interface is certain to reach the other nodes",
                           evidence, nccl_default);
-    std::vector<int> kept;
-    for (const int position : judged.good)
-        if (std::find(usable.begin(), usable.end(), position) != usable.end())
-            kept.push_back(position);
-    const Pick pick = pick_reachable(inputs, usable, kept);
     return detected(
-        kSocketIfname, value_of(inputs, pick.positions),
-        fmt::format("NCCL's own pick contains {}; {} instead: {}", nic_list(inputs, judged.bad),
-                    nic_list(inputs, pick.positions), pick.reason),
+        kSocketIfname, value_of(inputs, choice.positions),
+        fmt::format("NCCL's own pick contains {}; {} instead: {}", bad_list(inputs, choice.bad),
+                    nic_list(inputs, choice.positions), choice.reason),
         evidence, nccl_default);
 }
 
@@ -241,22 +145,20 @@ std::string default_text(const Inputs& inputs, const std::vector<int>& own) {
 
 }  // namespace
 
-std::string interface_flaw(const Nic& nic) {
+std::string interface_flaw(const Nic& nic, const std::string& family) {
     if (nic.state == "down") return "down";
     if (nic.kind == NicKind::loopback || nic.name == "lo") return "loopback";
-    if (nic.kind == NicKind::bridge) return "bridge";
-    if (nic.kind == NicKind::veth) return "veth";
-    if (nic.kind == NicKind::tunnel) return "tunnel";
-    if (virtual_name(nic.name)) return "virtual";
-    bool any = false, routable = false;
-    for (const std::string& text : nic.addresses) {
-        const auto address = parse_ip(text);
-        if (!address) continue;
-        any = true;
-        routable = routable || (!link_local(*address) && !loopback(*address));
+    if (!nic.default_route) {
+        if (nic.kind == NicKind::bridge) return "bridge";
+        if (nic.kind == NicKind::veth) return "veth";
     }
-    if (!any) return "no address";
-    return routable ? "" : "link-local address only";
+    if (nic.kind == NicKind::tunnel) return "tunnel";
+    if (!nic.default_route && virtual_name(nic.name)) return "virtual";
+    if (management_link(nic)) return "link to the management controller";
+    const auto address = announced_address(nic, family);
+    if (!address) return "no address";
+    if (loopback(*address)) return "loopback address";
+    return link_local(*address) ? "link-local address" : "";
 }
 
 std::string ifname_value(const detect::Machine& machine, const std::string& name) {
@@ -266,11 +168,21 @@ std::string ifname_value(const detect::Machine& machine, const std::string& name
     return prefix || name.size() < 2 ? "=" + name : name;
 }
 
+std::string rendezvous_of(const Inputs& inputs) {
+    if (!inputs.job.rendezvous.empty()) return inputs.job.rendezvous;
+    return inputs.user.variable("MASTER_ADDR").value_or("");
+}
+
+SearchContext search_context(const Inputs& inputs) {
+    return {inputs.nccl, user_value(inputs, "NCCL_SOCKET_FAMILY").value_or(""),
+            user_value(inputs, "NCCL_COMM_ID").value_or("")};
+}
+
 Span job_span(const Inputs& inputs) {
     const Job& job = inputs.job;
     if (job.nodes)
         return {*job.nodes > 1, *job.nodes > 1 ? fmt::format("{} nodes", *job.nodes) : "one node"};
-    const std::string host = host_of(job.rendezvous);
+    const std::string host = host_of(rendezvous_of(inputs));
     if (host.empty()) return {false, "the number of nodes is not known: treated as one node"};
     const auto address = parse_ip(host);
     const auto& machine = inputs.machine;
@@ -292,8 +204,7 @@ Span job_span(const Inputs& inputs) {
 InterfaceDecision decide_interface(const Inputs& inputs) {
     InterfaceDecision decision;
     const Span span = job_span(inputs);
-    const SearchContext context{inputs.nccl, user_value(inputs, "NCCL_SOCKET_FAMILY").value_or(""),
-                                user_value(inputs, "NCCL_COMM_ID").value_or("")};
+    const SearchContext context = search_context(inputs);
     if (!interfaces_known(inputs.machine)) {
         decision.setting =
             settle(inputs, left_alone(kSocketIfname, "the network interfaces are not known",
@@ -318,6 +229,14 @@ InterfaceDecision decide_interface(const Inputs& inputs) {
         decision.findings.push_back(std::move(finding));
     decision.setting = settle(inputs, std::move(wanted));
     return decision;
+}
+
+std::vector<int> socket_interfaces(const Inputs& inputs) {
+    const SearchContext context = search_context(inputs);
+    if (const auto value = decide_interface(inputs).setting.value)
+        if (const IfnameList list = parse_ifname(*value); !list.ignored)
+            return listed_search(inputs.machine, context, list);
+    return automatic_search(inputs.machine, context);
 }
 
 }  // namespace toporun::env

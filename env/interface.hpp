@@ -1,8 +1,11 @@
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "env/inputs.hpp"
+#include "env/interface_model.hpp"
 
 namespace toporun::env {
 
@@ -13,8 +16,15 @@ struct InterfaceDecision {
 };
 
 /// NCCL_SOCKET_IFNAME: exported only where NCCL's own pick cannot reach the other nodes, or
-/// contains an interface that cannot.
+/// contains an interface that cannot or that is clearly worse than the rest.
 InterfaceDecision decide_interface(const Inputs& inputs);
+
+/// Positions of the interfaces that NCCL's sockets use with the plan, the bootstrap's first: by the
+/// user's list, toporun's choice or NCCL's own search.
+std::vector<int> socket_interfaces(const Inputs& inputs);
+
+/// What else of the user's steers NCCL's search.
+SearchContext search_context(const Inputs& inputs);
 
 /// Whether the job spans several hosts, and how that is known.
 struct Span {
@@ -23,14 +33,17 @@ struct Span {
 };
 Span job_span(const Inputs& inputs);
 
+/// Address or host of the rendezvous: the command line's, else MASTER_ADDR; "" = none known.
+std::string rendezvous_of(const Inputs& inputs);
+
 inline const detect::Nic& nic_at(const Inputs& inputs, int position) {
     return inputs.machine.nics[static_cast<std::size_t>(position)];
 }
 
-/// Why an interface is of no use towards other hosts: "down", "bridge", "link-local address only"
-/// ...;
-/// "" when nothing speaks against it.
-std::string interface_flaw(const detect::Nic& nic);
+/// Why an interface is of no use towards other hosts: "down", "bridge", "link-local address" ...;
+/// "" when nothing speaks against it. `family`: NCCL_SOCKET_FAMILY. A bridge or veth with the
+/// default route is the host's or container's own way out.
+std::string interface_flaw(const detect::Nic& nic, const std::string& family = "");
 
 /// The value that names this interface alone: plain, or `=name` where the name is a prefix of
 /// another.

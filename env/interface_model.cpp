@@ -9,8 +9,8 @@
 namespace toporun::env {
 namespace {
 
-constexpr std::size_t kMaxInterfaces = 16;  // MAX_IFS of NCCL's net_socket.cc
-constexpr std::size_t kMaxNameLength = 15;  // MAX_IF_NAME_SIZE of NCCL 16, with the terminator
+constexpr std::size_t kMaxInterfaces = 16;   // MAX_IFS of NCCL's net_socket.cc
+constexpr std::size_t kMaxEntryLength = 63;  // of struct netIf, NCCL src/misc/utils.cc
 
 bool requires_running(const SearchContext& context) {
     return !context.nccl || *context.nccl >= 22803;
@@ -105,6 +105,17 @@ bool loopback(const IpAddress& address) {
            address.bytes.back() == 1;
 }
 
+std::optional<IpAddress> announced_address(const detect::Nic& nic, const std::string& family) {
+    for (const bool v6 : {false, true}) {
+        if (family == (v6 ? "AF_INET" : "AF_INET6")) continue;
+        for (const std::string& text : nic.addresses)
+            if (const auto address = parse_ip(text);
+                address && address->v6 == v6 && !(v6 && loopback(*address)))
+                return address;
+    }
+    return std::nullopt;
+}
+
 std::string host_of(std::string_view endpoint) {
     endpoint = trim(endpoint);
     if (endpoint.starts_with('[')) {
@@ -118,6 +129,7 @@ std::string host_of(std::string_view endpoint) {
 }
 
 bool IfnameList::matches(std::string_view interface) const {
+    if (entries.empty()) return !exclude;  // a list of nothing takes everything (matchIfList)
     const bool listed = std::any_of(entries.begin(), entries.end(), [&](const std::string& entry) {
         return exact ? interface == entry : interface.starts_with(entry);
     });
@@ -134,7 +146,7 @@ IfnameList parse_ifname(std::string_view value) {
     if (value.starts_with('=')) list.exact = true, value.remove_prefix(1);
     for (const std::string& part : split(value, ',')) {
         std::string name = part.substr(0, part.find(':'));
-        if (name.size() > kMaxNameLength) name.resize(kMaxNameLength);
+        if (name.size() > kMaxEntryLength) name.resize(kMaxEntryLength);
         if (!name.empty() && list.entries.size() < kMaxInterfaces)
             list.entries.push_back(std::move(name));
     }
@@ -177,6 +189,15 @@ std::vector<int> automatic_search(const detect::Machine& machine, const SearchCo
     if (found.empty()) found = starting("lo");
     if (found.empty() && knows_virbr) found = starting("virbr");
     return found;
+}
+
+std::vector<int> bootstrap_search(const detect::Machine& machine, const SearchContext& context,
+                                  const IfnameList& list) {
+    if (const auto peer = parse_ip(host_of(context.comm_id)))
+        return those(machine, in_order(machine, context),
+                     [&](const detect::Nic& nic) { return in_subnet_of(nic, *peer); });
+    return list.ignored ? automatic_search(machine, context)
+                        : listed_search(machine, context, list);
 }
 
 }  // namespace toporun::env

@@ -24,6 +24,10 @@ bool same_subnet(const IpAddress& of, const IpAddress& other);  ///< by the pref
 bool link_local(const IpAddress& address);
 bool loopback(const IpAddress& address);
 
+/// The address that NCCL announces of an interface: the first IPv4 one, else the first IPv6 one
+/// that is not the loopback; by NCCL_SOCKET_FAMILY ("AF_INET", "AF_INET6") of one family only.
+std::optional<IpAddress> announced_address(const detect::Nic& nic, const std::string& family);
+
 /// The host of "host:port", "10.0.0.1:29500", "[fd00::1]:29500", "host" or "fd00::1".
 std::string host_of(std::string_view endpoint);
 
@@ -54,5 +58,11 @@ bool interfaces_known(const detect::Machine& machine);
 std::vector<int> automatic_search(const detect::Machine& machine, const SearchContext& context);
 std::vector<int> listed_search(const detect::Machine& machine, const SearchContext& context,
                                const IfnameList& list);
+
+/// Likewise what the bootstrap chooses from, its own first: with NCCL_COMM_ID the interfaces in
+/// that address's subnet alone, whatever `list` says (src/bootstrap.cc); else by the list or the
+/// search.
+std::vector<int> bootstrap_search(const detect::Machine& machine, const SearchContext& context,
+                                  const IfnameList& list);
 
 }  // namespace toporun::env

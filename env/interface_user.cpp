@@ -142,7 +142,12 @@ std::vector<Finding> interface_user_findings(const Inputs& inputs, const Span& s
     if (!span.several) return findings;
     match_findings(inputs, matched, *value, list.exclude, findings);
     if (!findings.empty() || !wanted.value) return findings;
-    if (listed_search(inputs.machine, context, parse_ifname(*wanted.value)) != matched)
+    const std::vector<int> own =
+        listed_search(inputs.machine, context, parse_ifname(*wanted.value));
+    const bool narrower = std::all_of(matched.begin(), matched.end(), [&](int position) {
+        return std::find(own.begin(), own.end(), position) != own.end();
+    });
+    if (!narrower)
         findings.push_back({"iface-differs", Severity::note,
                             fmt::format("{} is kept; toporun would have taken {}",
                                         assignment(*value), *wanted.value),

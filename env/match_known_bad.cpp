@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "env/hca.hpp"
 #include "env/matrix.hpp"
 
 namespace toporun::env {

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/text.hpp"
+#include "env/port_roles.hpp"
 
 namespace toporun::env {
 namespace {
@@ -22,22 +23,6 @@ constexpr int kCoresOfGpuRank = 4;
 
 std::string plural(int count, std::string_view word) {
     return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
-}
-
-/// RDMA devices at the shortest distance from the GPU, those that cannot be used left out.
-std::vector<std::string> nearest_nics(const detect::Machine& machine, int gpu) {
-    std::vector<std::string> nearest;
-    const auto row = static_cast<std::size_t>(gpu);
-    if (row >= machine.gpu_nic_paths.size()) return nearest;
-    const auto& paths = machine.gpu_nic_paths[row];
-    std::optional<detect::PathType> best;
-    for (std::size_t i = 0; i < paths.size() && i < machine.nics.size(); ++i) {
-        const detect::Nic& nic = machine.nics[i];
-        if (!paths[i] || !rdma_usable(nic)) continue;
-        if (!best || *paths[i] < *best) best = paths[i], nearest.clear();
-        if (*paths[i] == *best) nearest.push_back(*nic.rdma_device);
-    }
-    return nearest;
 }
 
 const detect::Gpu& gpu_of(const Inputs& inputs, const RankPlacement& rank) {
@@ -57,6 +42,7 @@ std::vector<RankPlacement> ranks_of(const Inputs& inputs, int count) {
     const std::size_t gpus = inputs.visible.size();
     const bool fit = static_cast<std::size_t>(count) <= gpus;
     const bool with_gpus = gpus > 0 && (fit || shares_gpus(inputs));
+    const std::vector<std::vector<std::string>> devices = nearest_devices(inputs);
     for (int i = 0; i < count; ++i) {
         RankPlacement rank;
         rank.local_rank = i;
@@ -64,7 +50,7 @@ std::vector<RankPlacement> ranks_of(const Inputs& inputs, int count) {
             rank.gpu = inputs.visible[static_cast<std::size_t>(i) % gpus];
             const detect::Gpu& gpu = gpu_of(inputs, rank);
             rank.numa_node = gpu.numa_node ? gpu.numa_node : numa_node_of(inputs.machine, gpu.cpus);
-            rank.nics = nearest_nics(inputs.machine, *rank.gpu);
+            rank.nics = devices[static_cast<std::size_t>(*rank.gpu)];
         }
         ranks.push_back(std::move(rank));
     }

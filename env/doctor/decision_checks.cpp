@@ -55,6 +55,9 @@ constexpr Check kNetworkChecks[] = {
       "whether a name in NCCL_SOCKET_IFNAME is also the prefix of other interfaces (VLANs of a "
       "bond): NCCL then uses all of them"},
      nullptr},
+    {{"ib-hca-extra", kFamily, Severity::slow,
+      "whether NCCL_IB_HCA of the user also takes storage or management ports, or one port twice"},
+     nullptr},
     {{"iface-differs", kFamily, Severity::note,
       "NCCL_SOCKET_IFNAME against the interface that toporun would have chosen"},
      nullptr},

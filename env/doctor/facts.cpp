@@ -81,33 +81,6 @@ std::string pairs_text(const Machine& machine, const std::vector<std::pair<int, 
     return join(words, " ") + (pairs.size() > kNamed ? " ..." : "");
 }
 
-std::string port_name(const Nic& nic) {
-    if (!nic.rdma_device) return nic.name;
-    return nic.port ? fmt::format("{}:{}", *nic.rdma_device, *nic.port) : *nic.rdma_device;
-}
-
-std::vector<int> verbs_ports(const Machine& machine) {
-    std::vector<int> ports;
-    for (std::size_t i = 0; i < machine.nics.size(); ++i)
-        if (machine.nics[i].rdma_device && machine.nics[i].kind != detect::NicKind::efa)
-            ports.push_back(static_cast<int>(i));
-    return ports;
-}
-
-bool has_efa(const Machine& machine) {
-    return std::any_of(machine.nics.begin(), machine.nics.end(),
-                       [](const Nic& nic) { return nic.kind == detect::NicKind::efa; });
-}
-
-std::optional<detect::PathType> nic_path(const Machine& machine, int gpu, int nic) {
-    const auto row = static_cast<std::size_t>(gpu), column = static_cast<std::size_t>(nic);
-    if (machine.gpu_nic_paths.size() != machine.gpus.size() ||
-        row >= machine.gpu_nic_paths.size() || column >= machine.gpu_nic_paths[row].size())
-        return std::nullopt;
-    const auto path = machine.gpu_nic_paths[row][column];
-    return path == detect::PathType::DIS ? std::nullopt : path;
-}
-
 std::optional<bool> kernel_since(const Machine& machine, int major, int minor) {
     const std::string& release = machine.software.kernel;
     if (release.empty() || release.front() < '0' || release.front() > '9') return std::nullopt;

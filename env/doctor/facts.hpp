@@ -8,6 +8,7 @@
 
 #include "env/doctor/check.hpp"
 #include "env/doctor/gpu_kinds.hpp"
+#include "env/hca.hpp"
 
 /// Questions that several families ask.
 namespace toporun::env::doctor {
@@ -51,15 +52,6 @@ std::string pairs_text(const detect::Machine& machine,
 
 /// "a, b and c".
 std::string and_list(const std::vector<std::string>& words);
-
-/// "mlx5_0:1", or the interface's name.
-std::string port_name(const detect::Nic& nic);
-/// Positions of the RDMA ports that are no EFA.
-std::vector<int> verbs_ports(const detect::Machine& machine);
-bool has_efa(const detect::Machine& machine);
-
-/// Path between GPU and NIC; nothing when unknown.
-std::optional<detect::PathType> nic_path(const detect::Machine& machine, int gpu, int nic);
 
 /// The running kernel is at least `major`.`minor`; nothing when its release is unknown.
 std::optional<bool> kernel_since(const detect::Machine& machine, int major, int minor);

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "base/text.hpp"
+#include "env/carrier.hpp"
 #include "env/doctor/facts.hpp"
-#include "env/interface_model.hpp"
 
 /// Interfaces that carry the bootstrap and NET/Socket.
 namespace toporun::env::doctor {
@@ -27,15 +27,14 @@ bool is_amazon(const Machine& machine) {
     return machine.vendor.find("Amazon") != std::string::npos;
 }
 
-/// The interfaces that the sockets of this job use: the user's choice or NCCL's own.
+/// The interfaces that the sockets of this job use without toporun: the user's choice or NCCL's
+/// own.
 std::vector<int> used_interfaces(const Patient& patient) {
     const Inputs& inputs = patient.inputs;
-    const SearchContext context{inputs.nccl, user_value(inputs, "NCCL_SOCKET_FAMILY").value_or(""),
-                                user_value(inputs, "NCCL_COMM_ID").value_or("")};
     if (const auto value = user_value(inputs, kSocketIfname))
         if (const IfnameList list = parse_ifname(*value); !list.ignored)
-            return listed_search(inputs.machine, context, list);
-    return automatic_search(inputs.machine, context);
+            return listed_search(inputs.machine, search_context(inputs), list);
+    return automatic_search(inputs.machine, search_context(inputs));
 }
 
 /// The IPv4 subnet that both interfaces have an address in, as text; nothing when there is none.
@@ -126,10 +125,7 @@ void unreachable_pick(const Patient& patient, Verdict& verdict) {
 }
 
 bool sockets_carry_data(const Patient& patient) {
-    const auto& machine = patient.machine();
-    if (has_efa(machine)) return false;
-    if (user_number(patient, "NCCL_IB_DISABLE").value_or(0) != 0) return true;
-    return std::none_of(machine.nics.begin(), machine.nics.end(), rdma_usable);
+    return data_carrier(patient.inputs).kind == Carrier::sockets;
 }
 
 void mixed_speeds(const Patient& patient, Verdict& verdict) {

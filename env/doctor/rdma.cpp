@@ -6,7 +6,6 @@
 #include "base/text.hpp"
 #include "detect/network/port_counters.hpp"
 #include "env/doctor/facts.hpp"
-#include "env/doctor/hca_list.hpp"
 
 /// Verbs ports: state, rate, errors, rights, and the user's list of them.
 namespace toporun::env::doctor {

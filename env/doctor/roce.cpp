@@ -5,7 +5,7 @@
 
 #include "base/text.hpp"
 #include "env/doctor/facts.hpp"
-#include "env/interface_model.hpp"
+#include "env/gid.hpp"
 
 /// GIDs and MTU of RoCE ports.
 namespace toporun::env::doctor {
@@ -20,59 +20,6 @@ constexpr int kPlainEthernetMtu = 1500;
 /// "active_mtu" of a port without interface: the largest verbs MTU that fits into 1500.
 constexpr int kSmallVerbsMtu = 1024;
 
-/// A port whose link is Ethernet.
-bool is_roce(const Nic& nic) {
-    if (!nic.rdma_device || nic.kind == NicKind::efa) return false;
-    if (nic.kind == NicKind::roce) return true;
-    return std::any_of(nic.gids.begin(), nic.gids.end(),
-                       [](const Gid& gid) { return gid.type.starts_with("RoCE"); });
-}
-
-/// "::ffff:10.0.0.1" as 10.0.0.1, others as they are.
-std::string plain_address(const Gid& gid) {
-    const auto address = parse_ip(gid.address);
-    if (!address || !address->v6) return gid.address;
-    const auto& bytes = address->bytes;
-    const bool mapped = std::all_of(bytes.begin(), bytes.begin() + 10,
-                                    [](unsigned char byte) { return byte == 0; }) &&
-                        bytes[10] == 0xff && bytes[11] == 0xff;
-    if (!mapped) return gid.address;
-    return fmt::format("{}.{}.{}.{}", bytes[12], bytes[13], bytes[14], bytes[15]);
-}
-
-bool is_null(const Gid& gid) {
-    const auto address = parse_ip(gid.address);
-    return address && std::all_of(address->bytes.begin(), address->bytes.end(),
-                                  [](unsigned char byte) { return byte == 0; });
-}
-
-bool is_link_local(const Gid& gid) {
-    const auto address = parse_ip(plain_address(gid));
-    return address && link_local(*address);
-}
-
-bool is_routable_v2(const Gid& gid) {
-    return gid.type == "RoCE v2" && !is_link_local(gid) && !is_null(gid) && parse_ip(gid.address);
-}
-
-/// What NCCL would choose since 2.21.5: RoCE v2, IPv4 first.
-const Gid* best_gid(const Nic& nic) {
-    const Gid* best = nullptr;
-    for (const Gid& gid : nic.gids) {
-        if (!is_routable_v2(gid)) continue;
-        const bool v4 = plain_address(gid) != gid.address;
-        if (best == nullptr) best = &gid;
-        if (v4) return &gid;
-    }
-    return best;
-}
-
-const Gid* gid_at(const Nic& nic, long long index) {
-    for (const Gid& gid : nic.gids)
-        if (gid.index == index) return &gid;
-    return nullptr;
-}
-
 /// RoCE ports that are up and whose table is known.
 std::vector<const Nic*> ports_with_gids(const Patient& patient, Verdict& verdict) {
     std::vector<const Nic*> ports;
@@ -84,12 +31,6 @@ std::vector<const Nic*> ports_with_gids(const Patient& patient, Verdict& verdict
             ports.push_back(&nic);
     }
     return ports;
-}
-
-std::string instead(const Nic& nic) {
-    const Gid* best = best_gid(nic);
-    if (best == nullptr) return "give the port's interface an IP address";
-    return fmt::format("index {} is RoCE v2 of {}", best->index, plain_address(*best));
 }
 
 /// The index that NCCL will use, where it is fixed: the user's, or 0 before 2.21.5.
@@ -106,16 +47,6 @@ std::string index_text(const Patient& patient, long long index) {
                : fmt::format("NCCL before 2.21.5 takes GID index {}", index);
 }
 
-std::string index_fix(const Patient& patient, const Nic& nic) {
-    if (user_has(patient.inputs, "NCCL_IB_GID_INDEX") && nccl_since(patient, 22105))
-        return "unset NCCL_IB_GID_INDEX: NCCL 2.21.5 and later choose by themselves; here " +
-               instead(nic);
-    if (const Gid* best = best_gid(nic))
-        return fmt::format("export NCCL_IB_GID_INDEX={} ({}), the same on all nodes", best->index,
-                           instead(nic));
-    return instead(nic);
-}
-
 void gid_link_local(const Patient& patient, Verdict& verdict) {
     const auto index = fixed_index(patient);
     if (!index || !maybe_several_nodes(patient)) return;
@@ -127,7 +58,7 @@ void gid_link_local(const Patient& patient, Verdict& verdict) {
                       .evidence = fmt::format("{}; {}", index_text(patient, *index), gid->type),
                       .effect = "it is not routed: beyond the switch ibv_modify_qp fails with "
                                 "'Connection timed out'",
-                      .fix = index_fix(patient, *nic),
+                      .fix = gid_index_fix(patient.inputs, *nic),
                       .where = port_name(*nic)});
     }
 }
@@ -143,7 +74,7 @@ void gid_v1(const Patient& patient, Verdict& verdict) {
                       .evidence = index_text(patient, *index),
                       .effect = "RoCE v1 is not routed, and lossless settings of the fabric are "
                                 "mostly made for v2",
-                      .fix = index_fix(patient, *nic),
+                      .fix = gid_index_fix(patient.inputs, *nic),
                       .where = port_name(*nic)});
     }
 }
@@ -159,7 +90,7 @@ void gid_absent(const Patient& patient, Verdict& verdict) {
                                                 nic->gids.size()),
                         .effect = "ibv_modify_qp fails and NCCL stops as it connects to the "
                                   "other nodes",
-                        .fix = index_fix(patient, *nic),
+                        .fix = gid_index_fix(patient.inputs, *nic),
                         .where = port_name(*nic)});
     }
 }

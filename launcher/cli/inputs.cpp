@@ -79,8 +79,8 @@ std::string read_text_file(const std::string& path) {
 
 namespace {
 
-detect::Machine this_machine(const Environment& environment, const std::string& program,
-                             bool deep) {
+detect::Machine this_machine(const Environment& environment, const std::string& program, bool deep,
+                             const std::string& rendezvous) {
     detect::Sources sources;
     const std::string nvml = value(environment, "TOPORUN_NVML_LIBRARY");
     if (!nvml.empty()) sources.nvml_library = nvml;
@@ -93,9 +93,8 @@ detect::Machine this_machine(const Environment& environment, const std::string& 
     sources.conf_file = value(environment, "NCCL_CONF_FILE");
     sources.topology_file = value(environment, "NCCL_TOPO_FILE");
     for (const auto& [name, unused] : environment) sources.variables.push_back(name);
-    // The kernel is asked for its route to the rendezvous; a name would have to be looked up first.
-    const std::string rendezvous = value(environment, "MASTER_ADDR");
-    if (env::parse_ip(rendezvous)) sources.destinations.push_back(rendezvous);
+    const std::string peer = rendezvous.empty() ? value(environment, "MASTER_ADDR") : rendezvous;
+    if (env::parse_ip(peer)) sources.destinations.push_back(peer);
     const std::string cache = value(environment, "XDG_CACHE_HOME");
     if (cache.starts_with('/'))
         sources.cache_directory = cache + "/toporun";
@@ -149,7 +148,7 @@ std::string shell_python(const Environment& environment) {
 }
 
 detect::Machine read_machine(const Arguments& arguments, const Environment& environment,
-                             const std::string& program, bool deep) {
+                             const std::string& program, bool deep, const std::string& rendezvous) {
     detect::Machine machine;
     if (arguments.machine_files.size() > 1)
         throw Error("--machine was given twice", {}, "a saved machine is one file");
@@ -159,7 +158,7 @@ detect::Machine read_machine(const Arguments& arguments, const Environment& envi
         const std::string& file = arguments.machine_files.front();
         machine = detect::machine_from_toml(read_text_file(file), file);
     } else {
-        machine = this_machine(environment, program, deep);
+        machine = this_machine(environment, program, deep, rendezvous);
     }
     if (!arguments.nccl_version.empty()) {
         if (!detect::nccl_version_code(arguments.nccl_version))

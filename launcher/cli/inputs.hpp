@@ -23,10 +23,13 @@ std::vector<std::string> environment_strings();
 std::string shell_python(const Environment& environment);
 
 /// The machine: from --machine FILE and --from FILE, else this one. `program` is the file whose
-/// NCCL is looked for, "" unknown; `deep` takes the time for a whole search. --nccl-version
-/// replaces the version found. Throws Error when a named file cannot be read.
+/// NCCL is looked for, "" unknown; `deep` takes the time for a whole search. The kernel is asked
+/// for its route to `rendezvous`, else to MASTER_ADDR, where that is an address: a name would have
+/// to be looked up first. --nccl-version replaces the version found. Throws Error when a named file
+/// cannot be read.
 detect::Machine read_machine(const Arguments& arguments, const Environment& environment,
-                             const std::string& program, bool deep);
+                             const std::string& program, bool deep,
+                             const std::string& rendezvous = "");
 
 /// The variables and configuration files that win over every choice.
 env::UserEnvironment read_user_environment(const Environment& environment);

@@ -124,7 +124,8 @@ Prepared prepare(const Arguments& arguments, const Environment& environment, con
             [&] { prepared.command = recognise(arguments.command, environment, host); });
     read_loader_words(prepared, arguments);
     const auto look = [&] {
-        prepared.machine = read_machine(arguments, environment, prepared.command.program, false);
+        prepared.machine = read_machine(arguments, environment, prepared.command.program, false,
+                                        prepared.command.job.rendezvous);
     };
     if (arguments.machine_files.empty() && arguments.captures.empty()) {
         if (!attempt(problems, "nothing is chosen, the machine could not be read", look))

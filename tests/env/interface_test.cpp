@@ -100,6 +100,10 @@ TEST_CASE("a list selects what NCCL's grammar says") {
         {"eth9, ens1f0", {}},
         {"=eth", {}},
         {"eth0,,ens", {"eth0", "ens1f0", "eth0.5"}},
+        {"^=", {}},
+        {"^,", {}},
+        {",,", {"lo", "eth0", "ens1f0", "docker0", "eth0.5"}},
+        {"eth0.5-and-more-than-fifteen", {}},
     };
     for (const Row& row : rows) {
         CAPTURE(row.value);
@@ -199,6 +203,154 @@ TEST_CASE("on several nodes a bad pick is replaced by the interface that reaches
     }
 }
 
+TEST_CASE("data never goes by the slow interface that happens to have the route") {
+    const auto eth0 = speed(kEth0, 1, true);
+    const auto ib0 = speed(kIb0, 100);
+    const auto rdma = [](toporun::detect::Nic made) {
+        made.rdma_device = "mlx5_0";
+        made.port = 1;
+        made.port_state = "active";
+        return made;
+    };
+    const auto hsn0 = speed(nic("hsn0", NicKind::ethernet, {"10.9.0.1/24"}), 100);
+    const auto ib1 = nic("ib1", NicKind::ipoib, {"fe80::9/64"});
+    const std::vector<std::vector<toporun::detect::Nic>> hosts = {
+        {eth0, ib0},
+        {eth0, rdma(ib0)},
+        {eth0, rdma(ib0), ib1},
+        {eth0, ib0, ib1},
+        {eth0, ib0, kDocker},
+        {eth0, rdma(hsn0), kLinkLocal},
+        {eth0, hsn0, kLinkLocal},
+    };
+    for (std::size_t i = 0; i < hosts.size(); ++i)
+        for (const std::string disabled : {"0", "1"}) {
+            CAPTURE(i);
+            CAPTURE(disabled);
+            const Machine machine = with(hosts[i]);
+            const auto made =
+                plan(machine, two_nodes("10.0.0.7:29500"), user({{"NCCL_IB_DISABLE", disabled}}));
+            const auto value = setting(made, "NCCL_SOCKET_IFNAME").value;
+            CAPTURE(value.value_or("left to NCCL"));
+            const auto used = value ? names(machine, env::listed_search(machine, {22809, "", ""},
+                                                                        env::parse_ifname(*value)))
+                                    : made.interfaces;
+            CHECK(used != std::vector<std::string>{"eth0"});
+            const bool sockets = disabled == "1" || !hosts[i][1].rdma_device;
+            if (sockets && value) CHECK(std::count(used.begin(), used.end(), "eth0") == 0);
+        }
+}
+
+TEST_CASE("where sockets carry the data, slow ones leave the pick of a proven fast one") {
+    const auto slow = speed(kEth0, 1), fast = speed(kEth1, 100);
+    const auto other = speed(nic("eth2", NicKind::ethernet, {"10.2.0.1/24"}), 100);
+    const auto choice = [](const Machine& machine, const std::string& rendezvous,
+                           std::map<std::string, std::string> variables = {}) {
+        return setting(plan(machine, two_nodes(rendezvous), user(std::move(variables))),
+                       "NCCL_SOCKET_IFNAME");
+    };
+    CHECK(choice(with({slow, fast}), "10.1.0.7").value == "eth1");
+    CHECK(choice(with({slow, fast, other}), "10.1.0.7").value == "=eth1,eth2");
+    CHECK_FALSE(choice(with({slow, fast}), "10.0.0.7").value);  // proven is the slow one
+    CHECK(choice(with({slow, fast}), "10.0.0.7").reason.find("nothing proves") !=
+          std::string::npos);
+    CHECK_FALSE(choice(with({slow, fast}), "").value);
+    CHECK(choice(with({slow, fast}), "", {{"MASTER_ADDR", "10.1.0.7"}}).value == "eth1");
+    Machine routed = with({slow, fast});  // beyond the subnet: the kernel was asked
+    routed.routes = {{"172.30.0.9", "eth1", "10.1.0.1"}};
+    CHECK(choice(routed, "172.30.0.9").value == "eth1");
+    CHECK_FALSE(choice(routed, "172.30.0.8").value);
+    CHECK_FALSE(choice(with({speed(kEth0, 60), fast}), "10.1.0.7").value);
+    auto carried = fast;
+    carried.rdma_device = "mlx5_0";
+    CHECK_FALSE(choice(with({slow, carried}), "10.1.0.7").value);
+}
+
+TEST_CASE("a VLAN beside its parent is the same wires") {
+    const auto bond = nic("bond0", NicKind::bond, {"10.1.0.5/24"});
+    const auto child = nic("bond0.100", NicKind::vlan, {"10.2.0.5/24"});
+    auto storage = nic("storage", NicKind::vlan, {"10.3.0.5/24"});
+    storage.parent = "bond0";
+    const auto value = [](const Machine& machine, const std::string& rendezvous = "") {
+        return exported(plan(machine, two_nodes(rendezvous)), "NCCL_SOCKET_IFNAME");
+    };
+    CHECK(value(with({bond, child})) == "=bond0");
+    CHECK(value(with({bond, child}), "10.1.0.9") == "=bond0");
+    CHECK(value(with({bond, child}), "10.2.0.9") == "bond0.100");
+    CHECK(value(with({bond, storage})) == "bond0");
+    CHECK(value(with({bond, child, kEth0})) == "=bond0,eth0");
+    CHECK_FALSE(value(with({child})));
+    CHECK_FALSE(value(with({kEth0, storage})));  // its parent has no address
+    auto carried = bond;
+    carried.rdma_device = "mlx5_bond_0";
+    CHECK_FALSE(value(with({carried, child})));  // only the bootstrap, which takes the first
+}
+
+TEST_CASE("odd hosts") {
+    const auto usb = nic("usb0", NicKind::ethernet, {"10.250.0.2/24"});
+    auto redfish = nic("enx0a94efaa", NicKind::ethernet, {"192.168.77.2/24"});
+    redfish.driver = "cdc_ether";
+    const auto tmfifo = nic("tmfifo_net0", NicKind::ethernet, {"192.168.100.2/24"});
+    auto own_bridge = nic("br0", NicKind::bridge, {"10.0.0.1/24"});
+    own_bridge.default_route = true;
+    auto pod = nic("eth0", NicKind::veth, {"10.244.3.7/24"});
+    pod.default_route = true;
+    const auto zeroconf = nic("eth1", NicKind::ethernet, {"169.254.8.1/16", "fd00::8/64"});
+    const auto v6 = nic("eth2", NicKind::ethernet, {"fe80::3/64", "fd00::3/64"});
+    const auto global_first = nic("eth2", NicKind::ethernet, {"fd00::3/64", "fe80::3/64"});
+    const auto longest = nic("enp193s0f0np012", NicKind::ethernet, {"10.7.0.1/24"});
+    const auto one_letter = nic("e", NicKind::ethernet, {"10.8.0.1/24"});
+    const auto twin = nic("eth3", NicKind::ethernet, {"10.0.0.2/24"});
+    struct Row {
+        std::string name;
+        Machine machine;
+        std::string rendezvous;
+        std::map<std::string, std::string> variables;
+        std::optional<std::string> value;
+    };
+    const std::vector<Row> rows = {
+        {"a management controller's USB", with({kEth0, usb}), "", {}, "eth0"},
+        {"by its driver", with({kEth0, redfish}), "", {}, "eth0"},
+        {"a BlueField's console", with({tmfifo, kEth0}), "", {}, "eth0"},
+        {"the host's own bridge", with({own_bridge, kEth1}), "", {}, {}},
+        {"and container bridges beside it", with({own_bridge, kEth1, kLinkLocal}), "", {}, "br0"},
+        {"a pod's own veth", with({pod}), "", {}, {}},
+        {"IPv4 link-local comes before IPv6", with({kEth0, zeroconf}), "", {}, "eth0"},
+        {"IPv6 alone", with({global_first}), "", {}, {}},
+        {"the link-local address first", with({v6, kEth0}), "", {}, "eth0"},
+        {"by family",
+         with({kEth0, global_first, kLinkLocal}),
+         "",
+         {{"NCCL_SOCKET_FAMILY", "AF_INET6"}},
+         "eth2"},
+        {"by family, nothing left",
+         with({kEth0, kLinkLocal}),
+         "",
+         {{"NCCL_SOCKET_FAMILY", "AF_INET6"}},
+         {}},
+        {"the longest name", with({longest, kLinkLocal}), "", {}, "enp193s0f0np012"},
+        {"a name of one letter", with({one_letter, kLinkLocal}), "", {}, "=e"},
+        {"two in one subnet, the rendezvous is one of them",
+         with({kEth0, twin, kLinkLocal}),
+         "10.0.0.2",
+         {},
+         "eth3"},
+        {"two in one subnet", with({kEth0, twin, kLinkLocal}), "10.0.0.9", {}, "eth0"},
+        {"nothing but containers", with({kDocker, kLinkLocal}), "", {}, {}},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.name);
+        const auto made = plan(row.machine, two_nodes(row.rendezvous), user(row.variables));
+        CAPTURE(setting(made, "NCCL_SOCKET_IFNAME").reason);
+        CHECK(exported(made, "NCCL_SOCKET_IFNAME") == row.value);
+    }
+    std::vector<toporun::detect::Nic> many = {};
+    for (int i = 0; i < 30; ++i)
+        many.push_back(nic("cali" + std::to_string(i), NicKind::veth, {"fe80::1/64"}));
+    many.push_back(kEth0);
+    CHECK(exported(plan(with(many), two_nodes()), "NCCL_SOCKET_IFNAME") == "eth0");
+}
+
 TEST_CASE("a down interface in the pick of an old version is replaced") {
     Machine machine = with({kDown, kEth0});
     machine.software.nccl_version = "2.27.5";
@@ -213,6 +365,27 @@ TEST_CASE("on one node nothing is exported unless only lo is up") {
     CHECK(exported(plan(with({kDown}), job(2)), "NCCL_SOCKET_IFNAME") == "lo");
     CHECK(exported(plan(with({nic("lovely", NicKind::ethernet, {}, "down")}), job(2)),
                    "NCCL_SOCKET_IFNAME") == "=lo");
+}
+
+TEST_CASE("Gloo follows where NCCL's interface had to be chosen") {
+    const auto gloo = [](const Machine& machine, const env::Job& of,
+                         std::map<std::string, std::string> variables = {}) {
+        return exported(plan(machine, of, user(std::move(variables))), "GLOO_SOCKET_IFNAME");
+    };
+    const Machine mixed = with({kDocker, kLinkLocal, kEth0});
+    CHECK(gloo(mixed, two_nodes()) == "eth0");
+    CHECK_FALSE(gloo(with({kEth0}), two_nodes()));  // nothing had to be chosen
+    CHECK_FALSE(gloo(mixed, job(4)));
+    CHECK_FALSE(gloo(mixed, two_nodes(), {{"GLOO_SOCKET_IFNAME", "eth1"}}));
+    CHECK_FALSE(gloo(mixed, two_nodes(), {{"NCCL_SOCKET_IFNAME", "eth0"}}));
+    env::Job mpi = two_nodes();
+    mpi.launcher = "openmpi";
+    CHECK_FALSE(gloo(mixed, mpi));
+    // Never `=`, and one name of several.
+    const Machine prefixed = with({kLinkLocal, kEth0, nic("eth01", NicKind::ethernet, {})});
+    CHECK(exported(plan(prefixed, two_nodes()), "NCCL_SOCKET_IFNAME") == "=eth0");
+    CHECK(gloo(prefixed, two_nodes()) == "eth0");
+    CHECK(gloo(with({kEth0, kEth1, kLinkLocal}), two_nodes()) == "eth0");
 }
 
 TEST_CASE("no interface at all is a fault") {
@@ -268,7 +441,7 @@ TEST_CASE("each value of the user that goes wrong has its finding") {
         {"bond0", 2, {"iface-prefix"}, "bond0.7"},
         {"bond0", 1, {}, ""},
         {"=bond0", 2, {}, ""},
-        {"bond", 2, {}, ""},
+        {"bond", 2, {"iface-differs"}, "bond0.7"},
         {"^docker0", 2, {"iface-loopback"}, "lo"},
         {"^docker0", 1, {}, ""},
         {"lo", 2, {"iface-loopback"}, "127.0.0.1"},

@@ -248,12 +248,14 @@ TEST_CASE("ordinary Ethernet with MTU 1500 is no finding") {
         std::string name;
         std::function<void(Machine&)> change;
     };
-    for (const Change& row : std::vector<Change>{
-             {"10 Gb/s", [](Machine& m) { m.nics[1].speed_gbits = 10; }},
-             {"speed unknown", [](Machine& m) { m.nics[1].speed_gbits.reset(); }},
-             {"no GPU", [](Machine& m) { m.gpus.clear(), m.gpu_paths.clear(); }},
-             {"RDMA carries the data",
-              [](Machine& m) { m.nics.push_back(rdma_port(0, NicKind::infiniband, 400)); }}}) {
+    for (const Change& row :
+         std::vector<Change>{{"10 Gb/s", [](Machine& m) { m.nics[1].speed_gbits = 10; }},
+                             {"speed unknown", [](Machine& m) { m.nics[1].speed_gbits.reset(); }},
+                             {"no GPU", [](Machine& m) { m.gpus.clear(), m.gpu_paths.clear(); }},
+                             {"RDMA carries the data", [](Machine& m) {
+                                  m.nics.push_back(rdma_port(0, NicKind::infiniband, 400));
+                                  m.software.verbs_devices = 1;
+                              }}}) {
         CAPTURE(row.name);
         Machine machine = healthy_workstation();
         machine.nics[1].mtu = 1500;

@@ -1,0 +1,83 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+
+#include "base/text.hpp"
+#include "env/fabric.hpp"
+#include "env/gid.hpp"
+#include "env/hca.hpp"
+#include "env/interface.hpp"
+
+namespace toporun::env {
+namespace {
+
+using detect::Nic;
+
+/// The user's list takes ports that are no part of the compute network.
+void hca_findings(const Inputs& inputs, const PortRoles& roles, std::vector<Finding>& findings) {
+    const auto value = user_value(inputs, "NCCL_IB_HCA");
+    if (!value || value->empty() || data_carrier(inputs).kind != Carrier::verbs) return;
+    const HcaList list = parse_hca_list(*value);
+    std::vector<std::string> more;
+    for (const LeftPort& left : roles.left_out) {
+        const Nic& nic = nic_at(inputs, left.port);
+        if (list.takes(nic))
+            more.push_back(fmt::format("{} ({})", printable(port_name(nic)), left.why));
+    }
+    const bool takes_kept = std::any_of(roles.kept.begin(), roles.kept.end(),
+                                        [&](int port) { return list.takes(nic_at(inputs, port)); });
+    if (more.empty() || !takes_kept) return;
+    std::vector<std::string> words;
+    for (const int port : roles.kept) words.push_back(printable(port_name(nic_at(inputs, port))));
+    findings.push_back(
+        {"ib-hca-extra", Severity::slow,
+         fmt::format("NCCL_IB_HCA={} also takes {}", shell_word(*value), more.front()),
+         fmt::format("left out by toporun: {}", join(more, ", ")),
+         "GPUs' data may go by storage or management ports, or twice by one port",
+         fmt::format("NCCL_IB_HCA={}", shell_word("=" + join(words, ","))), ""});
+}
+
+/// The user's index selects an entry that is empty or not routed. One finding for the first port.
+void gid_findings(const Inputs& inputs, const PortRoles& roles, std::vector<Finding>& findings) {
+    const auto value = user_value(inputs, "NCCL_IB_GID_INDEX");
+    if (!value || data_carrier(inputs).kind != Carrier::verbs) return;
+    const long long index = nccl_integer(*value);
+    if (index < 0) return;
+    for (const int port : roles.taken) {
+        const Nic& nic = nic_at(inputs, port);
+        if (!is_roce(nic) || nic.gids.empty()) continue;
+        const detect::Gid* gid = gid_at(nic, index);
+        const bool absent = gid == nullptr || is_null(*gid);
+        if (!absent && !is_link_local(*gid)) continue;
+        const std::string fix = gid_index_fix(inputs, nic);
+        if (absent)
+            findings.push_back(
+                {"roce-gid-absent", Severity::broken,
+                 fmt::format("{} has no GID {}", printable(port_name(nic)), index),
+                 fmt::format("NCCL_IB_GID_INDEX={}; {} GIDs in use", index, nic.gids.size()),
+                 "ibv_modify_qp fails and NCCL stops as it connects to the other nodes", fix,
+                 printable(port_name(nic))});
+        else
+            findings.push_back(
+                {"roce-gid-link-local", Severity::slow,
+                 fmt::format("GID {} of {} is link-local ({})", index, printable(port_name(nic)),
+                             printable(gid->address)),
+                 fmt::format("NCCL_IB_GID_INDEX={}; {}", index, printable(gid->type)),
+                 "it is not routed: beyond the switch ibv_modify_qp fails with 'Connection timed "
+                 "out'",
+                 fix, printable(port_name(nic))});
+        return;
+    }
+}
+
+}  // namespace
+
+std::vector<Finding> fabric_user_findings(const Inputs& inputs, const PortRoles& roles) {
+    std::vector<Finding> findings;
+    hca_findings(inputs, roles, findings);
+    gid_findings(inputs, roles, findings);
+    return findings;
+}
+
+}  // namespace toporun::env
