@@ -215,9 +215,11 @@ struct Software {
     std::optional<int> imex_channels;    ///< of /dev/nvidia-caps-imex-channels; nothing = unknown
     std::optional<bool> fabric_manager;  ///< a fabric manager runs on this host
     std::optional<int> verbs_devices;    ///< /dev/infiniband/uverbs* that can be seen here
+    /// GPUs on the PCI bus that the driver shows not to this process; nothing = unknown.
+    std::optional<int> gpus_withheld;
     std::string container_kind;  ///< "docker", "kubernetes", "apptainer", "" none or unknown
     std::string hypervisor;      ///< "kvm", "xen", "microsoft", "" none or unknown
-    std::string scheduler;       ///< "slurm", "kubernetes", "pbs", "lsf", ""
+    std::string scheduler;       ///< "slurm", "kubernetes", "pbs", "lsf", "flux", ... or ""
     std::vector<std::string> conf_files;      ///< nccl.conf files that NCCL would read
     std::vector<std::string> topology_files;  ///< topology XML that NCCL would read or images ship
     std::vector<NcclPlugin> nccl_plugin_files;  ///< the files behind nccl_plugins, in search order

@@ -294,6 +294,7 @@ Pairs software_pairs(const Software& software) {
     pairs.number("imex_channels", software.imex_channels);
     pairs.flag("fabric_manager", software.fabric_manager);
     pairs.number("verbs_devices", software.verbs_devices);
+    pairs.number("gpus_withheld", software.gpus_withheld);
     pairs.text("container_kind", software.container_kind);
     pairs.text("hypervisor", software.hypervisor);
     pairs.text("scheduler", software.scheduler);

@@ -37,6 +37,7 @@ void read_system(TomlTable& table, Software& software) {
     software.imex_channels = index(table, "imex_channels");
     software.fabric_manager = table.boolean("fabric_manager");
     software.verbs_devices = index(table, "verbs_devices");
+    software.gpus_withheld = index(table, "gpus_withheld");
     software.container_kind = text(table, "container_kind");
     software.hypervisor = text(table, "hypervisor");
     software.scheduler = text(table, "scheduler");

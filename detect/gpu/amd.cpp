@@ -160,6 +160,7 @@ void detect_amd_gpus(PciTree& pci, Machine& machine) {
         machine.notes.push_back(fmt::format(
             "KFD keeps {} of its nodes from this process: GPUs that are not given to this job",
             kfd.unreadable));
+    if (kfd.present) machine.software.gpus_withheld = kfd.unreadable;
     if (!kfd.nodes.empty()) take_kfd_gpus(pci, kfd.nodes, machine);
     if (!machine.gpus.empty()) note_access(files, machine);
 }

@@ -133,12 +133,16 @@ void take_gpus(const NvmlReport& report, Machine& machine) {
         machine.gpus.push_back(merge(report.gpus[i], static_cast<int>(i), on_bus));
         note_faults(report.gpus[i], machine.gpus.back(), machine.notes);
     }
+    int withheld = 0;
     for (const Gpu& gpu : on_bus)
         if (gpu.vendor == "nvidia" &&
             std::none_of(machine.gpus.begin(), machine.gpus.end(),
-                         [&](const Gpu& other) { return other.pci == gpu.pci; }))
+                         [&](const Gpu& other) { return other.pci == gpu.pci; })) {
+            ++withheld;
             machine.notes.push_back(
                 fmt::format("GPU {} is on the PCI bus but not given to this job", gpu.pci->text()));
+        }
+    if (any_nvidia(on_bus)) machine.software.gpus_withheld = withheld;
 }
 
 PeerAccess access_of(const NvmlPair& there, const NvmlPair& back) {

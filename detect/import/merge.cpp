@@ -80,6 +80,7 @@ void merge_software(Software& into, const Software& from, Facts& facts) {
     facts.take(into.imex_channels, from.imex_channels, subject, "imex_channels");
     facts.take(into.fabric_manager, from.fabric_manager, subject, "fabric_manager");
     facts.take(into.verbs_devices, from.verbs_devices, subject, "verbs_devices");
+    facts.take(into.gpus_withheld, from.gpus_withheld, subject, "gpus_withheld");
     facts.take(into.container_kind, from.container_kind, subject, "container_kind");
     facts.take(into.hypervisor, from.hypervisor, subject, "hypervisor");
     facts.take(into.scheduler, from.scheduler, subject, "scheduler");

@@ -41,7 +41,7 @@ constexpr std::array<Evidence, 8> kContainerWords = {{{"kubepods", "kubernetes"}
                                                       {"garden", "garden"},
                                                       {"enroot", "enroot"}}};
 
-constexpr std::array<Evidence, 9> kSchedulerVariables = {
+constexpr std::array<Evidence, 10> kSchedulerVariables = {
     {{"SLURM_JOB_ID", "slurm"},
      {"SLURM_JOBID", "slurm"},
      {"PBS_JOBID", "pbs"},
@@ -49,14 +49,18 @@ constexpr std::array<Evidence, 9> kSchedulerVariables = {
      {"FLUX_JOB_ID", "flux"},
      {"COBALT_JOBID", "cobalt"},
      {"SGE_TASK_ID", "sge"},
+     {"OAR_JOB_ID", "oar"},
      {"_CONDOR_SCRATCH_DIR", "htcondor"},
      {"KUBERNETES_SERVICE_HOST", "kubernetes"}}};
 /// Words in the control group's path of a job's process.
-constexpr std::array<Evidence, 6> kSchedulerWords = {{{"/slurm", "slurm"},
+constexpr std::array<Evidence, 9> kSchedulerWords = {{{"/slurm", "slurm"},
                                                       {"slurmstepd", "slurm"},
                                                       {"/pbs_jobs", "pbs"},
                                                       {"/pbspro", "pbs"},
                                                       {"/lsf/", "lsf"},
+                                                      {"/htcondor", "htcondor"},
+                                                      {"/condor_", "htcondor"},
+                                                      {"/oar", "oar"},
                                                       {"kubepods", "kubernetes"}}};
 
 /// DMI vendors and products of guests.

@@ -123,16 +123,29 @@ void persistence_off(const Patient& patient, Verdict& verdict) {
          .fix = "systemctl enable --now nvidia-persistenced"});
 }
 
-/// Boards have 4, 8 or 16 modules; a container or a cgroup may show any number.
+/// Boards have 4, 8 or 16 modules; a container, a guest or a job's control group may show any
+/// number of them.
 void count_odd(const Patient& patient, Verdict& verdict) {
     const Machine& machine = patient.machine();
     if (!machine.nvswitch || machine.container || machine.virtual_machine ||
-        machine.software.scheduler == "slurm" || !machine.gpus_known)
+        !machine.software.scheduler.empty() || !machine.gpus_known)
         return;
     const std::size_t count = machine.gpus.size();
     if (count < 5 || count == 8 || count == 16) return;
     if (!std::all_of(machine.gpus.begin(), machine.gpus.end(), is_sxm)) return;
-    verdict.slow({.what = fmt::format("{} GPUs on a board that has {}", count, count < 8 ? 8 : 16),
+    const std::size_t board = count < 8 ? 8 : 16;
+    const auto withheld =
+        static_cast<std::size_t>(std::max(0, machine.software.gpus_withheld.value_or(0)));
+    if (count + withheld >= board) {
+        verdict.note({.what = fmt::format("{} of {} GPUs are shown, all are on the PCI bus", count,
+                                          count + withheld),
+                      .evidence = "NVML's list and /sys/bus/pci/devices",
+                      .effect = "jobs for the whole board do not start here",
+                      .fix = "dmesg | grep -e Xid -e RmInitAdapter (nothing there: a control group "
+                             "of this session keeps them away)"});
+        return;
+    }
+    verdict.slow({.what = fmt::format("{} GPUs on a board that has {}", count, board),
                   .evidence = "NVML's list",
                   .effect = "a GPU that fell off the bus is missing; jobs for the whole board do "
                             "not start",
@@ -156,7 +169,8 @@ constexpr Check kChecks[] = {
     {{"gpu-persistence-off", kFamily, Severity::note, "persistence mode of server GPUs"},
      persistence_off},
     {{"gpu-count-odd", kFamily, Severity::slow,
-      "the number of GPUs on a board with NVSwitches: 7 means that one fell off the bus"},
+      "the number of GPUs on a board with NVSwitches, outside of jobs: 7 means that one fell off "
+      "the bus"},
      count_odd},
 };
 

@@ -194,6 +194,7 @@ Json software_object(const detect::Software& software) {
             {"imex_channels", or_null(software.imex_channels)},
             {"fabric_manager", or_null(software.fabric_manager)},
             {"verbs_devices", or_null(software.verbs_devices)},
+            {"gpus_withheld", or_null(software.gpus_withheld)},
             {"container_kind", or_null(software.container_kind)},
             {"hypervisor", or_null(software.hypervisor)},
             {"scheduler", or_null(software.scheduler)}};

@@ -104,6 +104,7 @@ TEST_CASE("the scheduler is known by its variables, else by its control group") 
         {"none", {}, ""},
         {"Slurm", {{}, {"PATH", "SLURM_JOB_ID"}}, "slurm"},
         {"PBS", {{}, {"PBS_JOBID"}}, "pbs"},
+        {"OAR", {{}, {"OAR_JOB_ID"}}, "oar"},
         {"LSF", {{}, {"LSB_JOBID"}}, "lsf"},
         {"Slurm in Kubernetes", {{}, {"KUBERNETES_SERVICE_HOST", "SLURM_JOB_ID"}}, "slurm"},
         {"Kubernetes", {{}, {"KUBERNETES_SERVICE_HOST"}}, "kubernetes"},

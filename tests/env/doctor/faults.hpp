@@ -39,6 +39,24 @@ inline void several_nodes(Patient& patient) {
     patient.job.nodes = 2;
 }
 
+/// The last `count` GPUs are not shown.
+inline void drop_gpus(Machine& machine, int count) {
+    const std::size_t left = machine.gpus.size() - static_cast<std::size_t>(count);
+    const auto cut = [&](auto& matrix, bool square) {
+        if (matrix.empty()) return;
+        matrix.resize(left);
+        for (auto& row : matrix)
+            if (square) row.resize(left);
+    };
+    machine.gpus.resize(left);
+    cut(machine.gpu_paths, true);
+    cut(machine.gpu_links, true);
+    cut(machine.peer_access, true);
+    cut(machine.gpu_acs_redirect, true);
+    cut(machine.gpu_nic_paths, false);
+    cut(machine.gpu_nic_acs_redirect, false);
+}
+
 inline Machine sockets_only() {
     Machine machine = healthy_workstation();
     add_nics(machine, {});

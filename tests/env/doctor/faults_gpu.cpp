@@ -165,13 +165,11 @@ std::vector<Fault> gpu_faults() {
          [](Patient& p) {
              for (detect::Gpu& gpu : p.machine.gpus) gpu.persistence = false;
          }},
-        {"gpu-count-odd", "seven GPUs", slow,
+        {"gpu-count-odd", "seven GPUs", slow, [](Patient& p) { drop_gpus(p.machine, 1); }},
+        {"gpu-count-odd", "six GPUs of eight on the bus", note,
          [](Patient& p) {
-             p.machine.gpus.pop_back();
-             for (auto* matrix : {&p.machine.gpu_paths}) {
-                 matrix->pop_back();
-                 for (auto& row : *matrix) row.pop_back();
-             }
+             drop_gpus(p.machine, 2);
+             p.machine.software.gpus_withheld = 2;
          }},
     };
 }

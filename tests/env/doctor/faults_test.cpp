@@ -32,6 +32,18 @@ TEST_CASE("each check speaks of its fault and is silent without it") {
     }
 }
 
+TEST_CASE("GPUs that a job was not given are no fault of the board") {
+    for (const std::string scheduler :
+         {"slurm", "pbs", "lsf", "flux", "htcondor", "cobalt", "sge", "oar", "kubernetes"}) {
+        CAPTURE(scheduler);
+        Machine machine = healthy_node();
+        drop_gpus(machine, 2);
+        REQUIRE(has(examine(machine), "gpu-count-odd"));
+        machine.software.scheduler = scheduler;
+        CHECK_FALSE(has(examine(machine), "gpu-count-odd"));
+    }
+}
+
 TEST_CASE("every check of the list has a row here, unless decide finds it") {
     std::set<std::string> known;
     for (const Fault& row : all_rows()) known.insert(row.id);
