@@ -5,13 +5,15 @@
 
 namespace toporun::env::doctor {
 
-enum class Match { any, equal, nonzero, zero };
+/// How a value is compared. `caseless`: equal but for upper and lower case, as NCCL reads most
+/// words. `word`: likewise with an entry of a list with commas.
+enum class Match { any, equal, caseless, word, nonzero, not_negative, zero };
 
 /// A variable that should not be set, or not so.
 struct SettingRow {
     std::string_view name;  ///< `*` at the end: every name that starts so
     Match match = Match::any;
-    std::string_view value = {};  ///< of Match::equal
+    std::string_view value = {};  ///< of equal, caseless and word
     int nccl_since = 0;           ///< version code; 0 = any, also unknown
     int nccl_until = 0;
     bool several_nodes = false;  ///< concerns jobs that may have several nodes

@@ -41,6 +41,12 @@ std::string where_text(const SetValue& set) {
                              : fmt::format("{} in {}", assigned(set.name, set.value), set.where);
 }
 
+bool same_word(std::string_view a, std::string_view b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
+        return std::tolower(x) == std::tolower(y);
+    });
+}
+
 bool applies(const SettingRow& row, const Patient& patient, const std::string& value) {
     if (value.empty()) return false;  // has a finding of its own
     if (row.nccl_since > 0 && !nccl_since(patient, row.nccl_since)) return false;
@@ -54,6 +60,16 @@ bool applies(const SettingRow& row, const Patient& patient, const std::string& v
             return true;
         case Match::equal:
             return value == row.value;
+        case Match::caseless:
+            return same_word(value, row.value);
+        case Match::word: {
+            const auto entries = split(value, ',');
+            return std::any_of(entries.begin(), entries.end(), [&](const std::string& entry) {
+                return same_word(trim(entry), row.value);
+            });
+        }
+        case Match::not_negative:
+            return nccl_integer(value) >= 0;
         case Match::nonzero:
             return nccl_integer(value) != 0;
         case Match::zero:

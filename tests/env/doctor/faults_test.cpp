@@ -44,6 +44,41 @@ TEST_CASE("GPUs that a job was not given are no fault of the board") {
     }
 }
 
+TEST_CASE("variables are judged by the value that NCCL sees") {
+    struct Row {
+        std::string name, value, id;  ///< "" = nothing is said
+        std::string version = "2.28.9";
+    };
+    const std::vector<Row> rows = {
+        {"NCCL_LAUNCH_MODE", "GROUP", "variable-dangerous"},
+        {"NCCL_LAUNCH_MODE", "group", "variable-dangerous"},
+        {"NCCL_LAUNCH_MODE", "PARALLEL", ""},
+        {"NCCL_IB_GID_INDEX", "-1", ""},
+        {"NCCL_IB_GID_INDEX", "0", "variable-obsolete"},
+        {"NCCL_IB_GID_INDEX", "3", "variable-obsolete"},
+        {"NCCL_IB_GID_INDEX", "3", "", "2.20.5"},
+        {"NCCL_DEBUG", "trace", "variable-for-debugging"},
+        {"NCCL_DEBUG", "INFO", ""},
+        {"NCCL_DEBUG_SUBSYS", "INIT,COLL", "variable-for-debugging"},
+        {"NCCL_DEBUG_SUBSYS", "INIT,ENV", ""},
+        {"NCCL_DEBUG_SUBSYS", "^COLL", ""},
+        {"NCCL_THREAD_THRESHOLDS", "64 64 64 64 64 64", ""},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.name);
+        CAPTURE(row.value);
+        Patient patient;
+        patient.machine.software.nccl_version = row.version;
+        set(patient, row.name, row.value);
+        const auto diagnosis = examine(patient.machine, patient.user, doctor_job(2, 8));
+        for (const std::string_view id :
+             {"variable-dangerous", "variable-obsolete", "variable-for-debugging"}) {
+            CAPTURE(id);
+            CHECK(has(diagnosis, id) == (id == row.id));
+        }
+    }
+}
+
 TEST_CASE("every check of the list has a row here, unless decide finds it") {
     std::set<std::string> known;
     for (const Fault& row : all_rows()) known.insert(row.id);
