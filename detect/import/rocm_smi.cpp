@@ -34,7 +34,8 @@ constexpr std::array kHeadings = {
     Heading{" TABLE:", Section::bandwidth},  // bandwidth, coherency, atomics, DMA
 };
 
-/// The driver's weight of one xGMI link (amdkfd: KFD_CRAT_XGMI_WEIGHT); over PCIe it is more.
+/// The driver's weight of one xGMI hop (Linux amdkfd/kfd_crat.c, KFD_CRAT_XGMI_WEIGHT times the
+/// hops); over PCIe it is 20 for each end and the processors' distance between.
 constexpr int kXgmiWeight = 15;
 
 bool number(std::string_view word) {
@@ -201,8 +202,13 @@ class RocmReader {
         const std::string_view type = either(type_, a, b);
         if (type == "PCIE") return Link::pcie;
         if (type == "XGMI") return hops.value_or(1) > 1 ? Link::xgmi_hops : Link::xgmi;
-        if (weight && *weight > 0) return *weight == kXgmiWeight ? Link::xgmi : Link::pcie;
-        return Link::unknown;
+        if (!weight || *weight <= 0) return Link::unknown;
+        if (*weight == kXgmiWeight) return Link::xgmi;
+        // rocm-smi counts one hop for what xGMI reaches, or the true number, and two or more over
+        // PCIe.
+        const bool over_xgmi =
+            *weight % kXgmiWeight == 0 && (hops.value_or(1) <= 1 || *hops == *weight / kXgmiWeight);
+        return over_xgmi ? Link::xgmi_hops : Link::pcie;
     }
 
     /// PCIe switches are not in the tables: what stays inside a NUMA node is PHB, as NCCL calls the
