@@ -11,6 +11,9 @@
 
 /// `nvidia-smi topo -p2p r|w|n|a|p`: the driver's word on peer access of each pair. The table does
 /// not say which of the five was asked; the command above it does where it was pasted as well.
+/// Without it NS is taken as a refusal, with a note: it is also what the questions for NVLink and
+/// atomics get on any PCIe pair, while those for reading and writing mostly get CNS, GNS or TNS of
+/// cards without peer access (NVIDIA/nccl issue 175, noonghunna/club-3090 issue 1130).
 namespace toporun::detect {
 namespace {
 
@@ -36,14 +39,17 @@ bool is_cell(std::string_view word) {
     return find_status(word) != nullptr;
 }
 
-/// The letter behind `-p2p` in the lines above the table, 0 when the command was not pasted.
+/// The letter behind `-p2p` in the lines above the table ("r", "rw", "-r"), 0 when the command was
+/// not pasted.
 char asked_capability(const Lines& lines, std::size_t header) {
     constexpr std::size_t kLinesAbove = 4;
     for (std::size_t i = header + 1; i-- > 0 && i + kLinesAbove >= header;) {
         const auto word = words(lines.lines[i].text);
         for (std::size_t at = 0; at + 1 < word.size(); ++at)
-            if ((word[at] == "-p2p" || word[at] == "--p2p_status") && !word[at + 1].empty())
-                return word[at + 1].front();
+            if (word[at] == "-p2p" || word[at] == "--p2p_status") {
+                const std::size_t letter = word[at + 1].find_first_not_of('-');
+                if (letter != std::string_view::npos) return word[at + 1][letter];
+            }
     }
     return 0;
 }
@@ -55,9 +61,14 @@ bool says_a_status(const GpuTable& table) {
     });
 }
 
-/// Puts a table into the matrix. `access`: it asked for reading or writing, so that a refusal is
-/// one.
-void take_table(const GpuTable& table, bool access, Machine& machine) {
+/// Whether the word refuses peer access in a table of that capability, 0 = not known which.
+bool refuses(const Status& status, char capability) {
+    if (status.access != PeerAccess::refused) return false;
+    return capability == 0 || capability == 'r' || capability == 'w';
+}
+
+/// Puts a table into the matrix.
+void take_table(const GpuTable& table, char capability, Machine& machine) {
     const std::size_t count = std::min(machine.gpus.size(), table.gpus.size());
     for (const GpuTableRow& row : table.rows)
         for (std::size_t i = 0; row.column < count && i < std::min(count, row.cells.size()); ++i) {
@@ -66,8 +77,14 @@ void take_table(const GpuTable& table, bool access, Machine& machine) {
             PeerAccess& known = machine.peer_access[row.column][i];
             if (status->access == PeerAccess::ok && known == PeerAccess::unknown)
                 known = PeerAccess::ok;
-            if (status->access == PeerAccess::refused && access) known = PeerAccess::refused;
+            if (refuses(*status, capability)) known = PeerAccess::refused;
         }
+}
+
+bool has_word(const GpuTable& table, std::string_view word) {
+    return std::any_of(table.rows.begin(), table.rows.end(), [&](const GpuTableRow& row) {
+        return std::find(row.cells.begin(), row.cells.end(), word) != row.cells.end();
+    });
 }
 
 bool recognise(const Lines& lines) {
@@ -103,7 +120,12 @@ Reading read(const Lines& lines) {
                 machine.peer_access[i][i] = PeerAccess::ok;
         }
         const char capability = asked_capability(lines, table->header);
-        take_table(*table, capability == 0 || capability == 'r' || capability == 'w', machine);
+        take_table(*table, capability, machine);
+        if (capability == 0 && has_word(*table, "NS"))
+            machine.notes.emplace_back(
+                "the table of peer access says NS, and its command is missing: peer access counts "
+                "as "
+                "refused, which is wrong if it was not nvidia-smi topo -p2p r or w");
         machine.notes.insert(machine.notes.end(), table->notes.begin(), table->notes.end());
         if (table->rows.size() < table->columns.size())
             machine.notes.push_back(fmt::format("the table of peer access is cut: {} rows of {}",

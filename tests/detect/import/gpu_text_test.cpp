@@ -113,6 +113,8 @@ TEST_CASE("tables of peer access") {
         {"chipset.txt", "+---", "---+", ""},
         {"read-and-write.txt", "++--", "--++", ""},
         {"atomics.txt", "+?++", "++++", ""},
+        {"no-command.txt", "++--", "--++", "its command is missing"},
+        {"dashed.txt", "++--", "--++", ""},
         {"cut.txt", "++++", "++?+", "the table of peer access is cut: 2 rows of 4"},
     };
     for (const Row& row : rows) {
