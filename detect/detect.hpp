@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,8 @@ struct Sources {
     /// Names of environment variables that are set ("SLURM_JOB_ID"), for the scheduler and the
     /// container engine. Values are not wanted.
     std::vector<std::string> variables;
+    /// NCCL_IB_GID_INDEX, where it is set: that entry of each GID table is read in any case.
+    std::optional<int> gid_index;
     std::string conf_file;      ///< NCCL_CONF_FILE, "" unset
     std::string topology_file;  ///< NCCL_TOPO_FILE, "" unset
     /// Directory for what is costly to find out again, usually ~/.cache/toporun; made when missing.

@@ -105,7 +105,8 @@ void detect_routes(const std::vector<std::string>& destinations, Machine& machin
 
 }  // namespace
 
-std::vector<Nic> detect_nics(PciTree& pci, bool deep, std::vector<std::string>& notes) {
+std::vector<Nic> detect_nics(PciTree& pci, bool deep, std::optional<int> gid_index,
+                             std::vector<std::string>& notes) {
     const Files& files = pci.files();
     std::vector<Nic> nics;
     std::vector<ListedInterface> all = list_interfaces(files);
@@ -121,13 +122,13 @@ std::vector<Nic> detect_nics(PciTree& pci, bool deep, std::vector<std::string>& 
             "unknown");
     const std::string route = default_route_interface(files);
     for (Nic& nic : nics) nic.default_route = !route.empty() && nic.name == route;
-    add_rdma_devices(pci, deep, nics);
+    add_rdma_devices(pci, {deep, gid_index}, nics);
     if (nics.size() > kMostMachineNics) nics.resize(kMostMachineNics);
     return nics;
 }
 
 void detect_network(const Sources& sources, PciTree& pci, Machine& machine) {
-    machine.nics = detect_nics(pci, sources.deep, machine.notes);
+    machine.nics = detect_nics(pci, sources.deep, sources.gid_index, machine.notes);
     if (pci.files().real()) detect_routes(sources.destinations, machine);
 }
 

@@ -17,7 +17,8 @@ void detect_network(const Sources& sources, PciTree& pci, Machine& machine);
 /// The network interfaces in kernel order (on a tree: by ifindex, without addresses), with the RDMA
 /// device of the same port merged in, then the RDMA ports that have no interface. `deep` as in
 /// Sources.
-std::vector<Nic> detect_nics(PciTree& pci, bool deep, std::vector<std::string>& notes);
+std::vector<Nic> detect_nics(PciTree& pci, bool deep, std::optional<int> gid_index,
+                             std::vector<std::string>& notes);
 
 /// What kind of interface /sys/class/net/`name` is.
 NicKind interface_kind(const Files& files, const std::string& name);

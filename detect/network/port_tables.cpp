@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <utility>
 
 #include "base/text.hpp"
 #include "detect/network/port_counters.hpp"
@@ -49,29 +50,37 @@ std::vector<int> table_indices(const Files& files, const std::string& directory,
     return indices;
 }
 
+/// Nothing for an entry that is empty.
+std::optional<Gid> read_gid(const Files& files, const std::string& port_directory, int index,
+                            bool is_infiniband) {
+    const std::string number = std::to_string(index);
+    Gid gid;
+    gid.index = index;
+    gid.address = gid_text(files.line(port_directory + "/gids/" + number).value_or(""));
+    if (gid.address.empty()) return std::nullopt;
+    const std::string attributes = port_directory + "/gid_attrs";
+    gid.type = gid_type(files.line(attributes + "/types/" + number).value_or(""), is_infiniband);
+    gid.interface = files.line(attributes + "/ndevs/" + number).value_or("");
+    return gid;
+}
+
 }  // namespace
 
 std::vector<Gid> read_gids(const Files& files, const std::string& port_directory,
-                           bool is_infiniband, bool whole) {
+                           bool is_infiniband, bool whole, std::optional<int> wanted) {
     std::vector<Gid> gids;
-    int empty = 0;
+    int empty = 0, last = -1;
+    const auto keep = [&](int index) {
+        auto gid = read_gid(files, port_directory, index, is_infiniband);
+        empty = gid ? 0 : empty + 1;
+        last = index;
+        if (gid) gids.push_back(*std::move(gid));
+    };
     for (const int index : table_indices(files, port_directory + "/gids", whole)) {
-        const std::string number = std::to_string(index);
-        const auto text = files.line(port_directory + "/gids/" + number);
-        Gid gid;
-        gid.index = index;
-        gid.address = text ? gid_text(*text) : std::string();
-        if (gid.address.empty()) {
-            if (++empty == kMostEmptyGids && !whole) break;
-            continue;
-        }
-        empty = 0;
-        const std::string attributes = port_directory + "/gid_attrs";
-        gid.type =
-            gid_type(files.line(attributes + "/types/" + number).value_or(""), is_infiniband);
-        gid.interface = files.line(attributes + "/ndevs/" + number).value_or("");
-        gids.push_back(std::move(gid));
+        keep(index);
+        if (empty == kMostEmptyGids && !whole) break;
     }
+    if (wanted && *wanted > last) keep(*wanted);
     return gids;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,9 +11,9 @@ namespace toporun::detect {
 
 /// The GID table of a port directory (/sys/class/infiniband/D/ports/P) without its empty entries.
 /// Not `whole`: the search ends after a few empty entries, for a table of 256 costs a millisecond
-/// and is filled from the start.
+/// and is filled from the start. The entry `wanted` is read in any case.
 std::vector<Gid> read_gids(const Files& files, const std::string& port_directory,
-                           bool is_infiniband, bool whole);
+                           bool is_infiniband, bool whole, std::optional<int> wanted = {});
 
 /// The error counters of a port that are not zero.
 std::vector<PortCounter> read_port_errors(const Files& files, const std::string& port_directory);

@@ -88,9 +88,9 @@ Device read_device(PciTree& pci, const std::string& name) {
 }
 
 Port read_port(const Files& files, const Device& device, const std::string& name, int number,
-               bool deep) {
+               const PortDepth& depth) {
     const std::string directory = device.directory + "/ports/" + std::to_string(number);
-    const bool whole = deep || !files.real();
+    const bool whole = depth.deep || !files.real();
     Port port;
     port.device = name;
     port.number = number;
@@ -101,7 +101,8 @@ Port read_port(const Files& files, const Device& device, const std::string& name
     port.interface = interface_of(files, name, number);
     const auto vendor = files.hex(device.directory + "/device/vendor");
     port.efa = device.driver == "efa" || (vendor && *vendor == kVendorAmazon);
-    port.gids = read_gids(files, directory, port.link_layer == "InfiniBand", whole);
+    port.gids =
+        read_gids(files, directory, port.link_layer == "InfiniBand", whole, depth.gid_index);
     if (whole) port.errors = read_port_errors(files, directory);
     return port;
 }
@@ -169,13 +170,13 @@ std::vector<std::string> devices_in_order(const Files& files) {
 
 }  // namespace
 
-void add_rdma_devices(PciTree& pci, bool deep, std::vector<Nic>& nics) {
+void add_rdma_devices(PciTree& pci, const PortDepth& depth, std::vector<Nic>& nics) {
     const Files& files = pci.files();
     const std::size_t interfaces = nics.size();
     for (const std::string& name : devices_in_order(files)) {
         const Device device = read_device(pci, name);
         for (const int number : port_numbers(files, device)) {
-            Port port = read_port(files, device, name, number, deep);
+            Port port = read_port(files, device, name, number, depth);
             const auto end = nics.begin() + static_cast<std::ptrdiff_t>(interfaces);
             const auto same = std::find_if(nics.begin(), end, [&](const Nic& nic) {
                 return !port.interface.empty() && nic.name == printable(port.interface);

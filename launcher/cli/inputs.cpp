@@ -18,6 +18,7 @@
 #include "detect/import/sys_tree.hpp"
 #include "detect/machine_toml.hpp"
 #include "detect/software/nccl_conf.hpp"
+#include "env/inputs.hpp"
 #include "env/interface_model.hpp"
 #include "launcher/command/host.hpp"
 #include "profiles/knowledge.hpp"
@@ -79,6 +80,17 @@ std::string read_text_file(const std::string& path) {
 
 namespace {
 
+/// NCCL_IB_GID_INDEX as NCCL will see it, where it is set to an index.
+std::optional<int> gid_index(const Environment& environment) {
+    constexpr const char* kName = "NCCL_IB_GID_INDEX";
+    const env::UserEnvironment user = read_user_environment(environment);
+    std::optional<std::string> text = user.variable(kName);
+    for (const detect::ConfValue& line : user.conf)
+        if (!text && line.name == kName) text = line.value;
+    const long long index = text ? env::nccl_integer(*text) : -1;
+    return index < 0 || index > 255 ? std::nullopt : std::optional(static_cast<int>(index));
+}
+
 detect::Machine this_machine(const Environment& environment, const std::string& program, bool deep,
                              const std::string& rendezvous) {
     detect::Sources sources;
@@ -90,6 +102,7 @@ detect::Machine this_machine(const Environment& environment, const std::string& 
     sources.program = program;
     sources.home = value(environment, "HOME");
     sources.deep = deep;
+    sources.gid_index = gid_index(environment);
     sources.conf_file = value(environment, "NCCL_CONF_FILE");
     sources.topology_file = value(environment, "NCCL_TOPO_FILE");
     for (const auto& [name, unused] : environment) sources.variables.push_back(name);

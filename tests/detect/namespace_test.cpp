@@ -246,7 +246,7 @@ TEST_CASE("routes are not asked for on a tree, and no more than 64") {
 TEST_CASE("the interfaces of this machine agree with what the kernel lists") {
     std::vector<std::string> notes;
     detect::PciTree pci{detect::Files("")};
-    const std::vector<Nic> nics = detect::detect_nics(pci, true, notes);
+    const std::vector<Nic> nics = detect::detect_nics(pci, true, {}, notes);
     const std::vector<detect::KernelLink> links = detect::kernel_links();
     if (links.empty()) {
         MESSAGE("skipped: rtnetlink is refused here");

@@ -16,7 +16,7 @@ constexpr const char* kIpv4Header =
 std::vector<Nic> nics_of(const std::string& root) {
     std::vector<std::string> notes;
     detect::PciTree pci{Files(root)};
-    return detect::detect_nics(pci, false, notes);
+    return detect::detect_nics(pci, false, {}, notes);
 }
 
 /// An InfiniBand device on a PCI function, with one port.

@@ -19,7 +19,7 @@ using detect::PortCounter;
 std::vector<Nic> nics_of(const Tree& tree) {
     std::vector<std::string> notes;
     detect::PciTree pci{detect::Files(tree.root())};
-    return detect::detect_nics(pci, false, notes);
+    return detect::detect_nics(pci, false, {}, notes);
 }
 
 std::string add_device(const Tree& tree, const std::string& device, const std::string& pci) {
@@ -89,6 +89,18 @@ TEST_CASE("a short search of the GID table ends after eight empty entries") {
     };
     CHECK(count(false) == 2);
     CHECK(count(true) == 3);
+    const auto with = [&](int wanted) {
+        std::vector<int> indices;
+        for (const Gid& gid :
+             detect::read_gids(detect::Files(tree.root()), "/sys/class/infiniband/mlx5_0/ports/1",
+                               false, false, wanted))
+            indices.push_back(gid.index);
+        return indices;
+    };
+    CHECK(with(18) == std::vector<int>{1, 9, 18});
+    CHECK(with(19) == std::vector<int>{1, 9});
+    CHECK(with(9) == std::vector<int>{1, 9});
+    CHECK(with(-1) == std::vector<int>{1, 9});
 }
 
 TEST_CASE("an InfiniBand GID is of type IB") {

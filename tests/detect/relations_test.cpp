@@ -12,7 +12,7 @@ using detect::NicKind;
 Nic nic_of(const Tree& tree, const std::string& name) {
     std::vector<std::string> notes;
     detect::PciTree pci{detect::Files(tree.root())};
-    for (const Nic& nic : detect::detect_nics(pci, false, notes))
+    for (const Nic& nic : detect::detect_nics(pci, false, {}, notes))
         if (nic.name == name) return nic;
     FAIL("no interface " << name);
     return {};
