@@ -109,7 +109,7 @@ std::span<const CheckInfo> check_list() {
 }
 
 Diagnosis diagnose(const Job& job, const detect::Machine& machine, const UserEnvironment& user,
-                   const Plan& plan, const profiles::Knowledge& knowledge) {
+                   const Plan& plan, const profiles::Knowledge& knowledge, Severity least) {
     Job settled = job;
     settled.ranks_per_node = plan.ranks_per_node;
     const Options options;
@@ -123,6 +123,7 @@ Diagnosis diagnose(const Job& job, const detect::Machine& machine, const UserEnv
     for (const Finding& finding : plan.findings) take(finding, diagnosis.findings);
     std::map<std::string, int> unknown;
     for (const auto& [check, subject] : all_checks()) {
+        if (check.info.worst > least) continue;
         ++diagnosis.checks;
         if (told(plan.findings, check.info.id)) continue;
         Verdict verdict(check.info.id);

@@ -38,9 +38,11 @@ struct Diagnosis {
 };
 
 /// Examines `machine` for `job`. `plan` is decide()'s for the same inputs; its findings are taken
-/// over. Never throws for a machine.
+/// over. Checks that find nothing as grave as `least` are left out, and do not count. Never throws
+/// for a machine.
 Diagnosis diagnose(const Job& job, const detect::Machine& machine, const UserEnvironment& user,
-                   const Plan& plan, const profiles::Knowledge& knowledge);
+                   const Plan& plan, const profiles::Knowledge& knowledge,
+                   Severity least = Severity::note);
 
 /// Of severity broken: what a run is warned of before it starts.
 std::vector<Finding> broken_findings(const Diagnosis& diagnosis);

@@ -186,18 +186,18 @@ env::UserEnvironment read_user_environment(const Environment& environment) {
     return {environment, detect::read_nccl_conf("", environment)};
 }
 
-Judged judge(const env::Job& job, const detect::Machine& machine, const env::UserEnvironment& user,
-             const env::Options& options) {
+namespace {
+
+Judged judge_down_to(env::Severity least, const env::Job& job, const detect::Machine& machine,
+                     const env::UserEnvironment& user, const env::Options& options) {
     const profiles::Knowledge knowledge = profiles::builtin_knowledge();
     Judged judged;
     judged.plan = env::decide(job, machine, knowledge, user, options);
-    judged.diagnosis = env::diagnose(job, machine, user, judged.plan, knowledge);
+    judged.diagnosis = env::diagnose(job, machine, user, judged.plan, knowledge, least);
     return judged;
 }
 
-namespace {
-
-/// That the job gets other GPUs than the user meant.
+/// That the job gets other GPUs than the user meant: of checks that can find something broken too.
 bool about_visible_gpus(const env::Finding& finding) {
     if (finding.severity == env::Severity::note) return false;
     const auto list = env::check_list();
@@ -208,9 +208,14 @@ bool about_visible_gpus(const env::Finding& finding) {
 
 }  // namespace
 
+Judged judge(const env::Job& job, const detect::Machine& machine, const env::UserEnvironment& user,
+             const env::Options& options) {
+    return judge_down_to(env::Severity::note, job, machine, user, options);
+}
+
 env::Plan decide(const env::Job& job, const detect::Machine& machine,
                  const env::UserEnvironment& user, const env::Options& options) {
-    Judged judged = judge(job, machine, user, options);
+    Judged judged = judge_down_to(env::Severity::broken, job, machine, user, options);
     std::vector<env::Finding>& findings = judged.plan.findings;
     for (env::Finding& fault : judged.diagnosis.findings) {
         if (fault.severity != env::Severity::broken && !about_visible_gpus(fault)) continue;

@@ -92,6 +92,24 @@ TEST_CASE("findings are sorted by gravity, and each is told once") {
     CHECK(env::summary_line(diagnosis).starts_with("1 broken, 1 slow, 1 note: "));
 }
 
+TEST_CASE("a launch makes only the checks that can find something broken") {
+    static const auto knowledge = profiles::builtin_knowledge();
+    Machine machine = healthy_node();
+    machine.software.numa_balancing = true;
+    machine.gpus[0].row_remap_failed = true;
+    machine.gpus[1].row_remap_pending = true;
+    const env::Job job = doctor_job();
+    const auto at_least = [&](env::Severity least) {
+        return env::diagnose(job, machine, {}, plan(machine, job), knowledge, least);
+    };
+    const auto all = at_least(env::Severity::note);
+    const auto broken = at_least(env::Severity::broken);
+    CHECK(ids(broken) == std::vector<std::string>{"gpu-row-remap-failed"});
+    CHECK(env::broken_findings(broken).size() == env::broken_findings(all).size());
+    CHECK(broken.checks > 0);
+    CHECK(broken.checks * 2 < all.checks);
+}
+
 TEST_CASE("a fault that decide told is not told again") {
     Machine machine = healthy_node();
     machine.cpu.allowed = machine.cpu.numa_nodes[0].cpus;
