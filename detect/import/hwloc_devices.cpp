@@ -13,6 +13,7 @@
 
 #include "base/text.hpp"
 #include "detect/import/hwloc_processors.hpp"
+#include "detect/network/interface_names.hpp"
 #include "detect/pci/pci.hpp"
 
 namespace toporun::detect {
@@ -241,33 +242,6 @@ Gpu make_hwloc_gpu(const HwlocDocument& document, const Cpu& cpu, const GpuCandi
 
 // --- interfaces and RDMA devices ----------------------------------------------------------------
 
-/// Names of interfaces that stand on no PCI device; the first prefix counts.
-constexpr std::array<std::pair<std::string_view, NicKind>, 17> kVirtualNames = {{
-    {"lo", NicKind::loopback},
-    {"bond", NicKind::bond},
-    {"team", NicKind::bond},
-    {"docker", NicKind::bridge},
-    {"virbr", NicKind::bridge},
-    {"br-", NicKind::bridge},
-    {"cni", NicKind::bridge},
-    {"veth", NicKind::veth},
-    {"cali", NicKind::veth},
-    {"tun", NicKind::tunnel},
-    {"tap", NicKind::tunnel},
-    {"wg", NicKind::tunnel},
-    {"flannel", NicKind::tunnel},
-    {"tailscale", NicKind::tunnel},
-    {"ib", NicKind::ipoib},
-    {"en", NicKind::ethernet},
-    {"eth", NicKind::ethernet},
-}};
-
-NicKind virtual_kind(std::string_view name) {
-    for (const auto& [prefix, kind] : kVirtualNames)
-        if (name.starts_with(prefix) && (kind != NicKind::loopback || name == prefix)) return kind;
-    return NicKind::other;
-}
-
 bool is_infiniband_function(const PciType& type, const HwlocObject* net) {
     if (type.device_class == 0x0207 || type.device_class == 0x0208) return true;
     // The hardware address of IPoIB has 20 bytes.
@@ -374,7 +348,8 @@ class HwlocNics {
         const PciType type = pci_type(document_.objects[function.object]);
         nic.kind = is_infiniband_function(type, &net) ? NicKind::ipoib
                    : nic.pci                          ? NicKind::ethernet
-                                                      : virtual_kind(net.name);
+                             : kind_of_name(net.name).value_or(NicKind::other);
+        if (nic.kind == NicKind::vlan) nic.parent = vlan_parent(net.name);
         keep(function, std::move(nic));
     }
 

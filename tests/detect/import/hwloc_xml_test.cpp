@@ -126,6 +126,27 @@ TEST_CASE("the interface and the RDMA device of a function are one NIC") {
     CHECK(machine.gpu_nic_paths[1][position] == PathType::SYS);
 }
 
+TEST_CASE("an interface on no PCI device is what its name tells") {
+    struct Row {
+        std::string name;
+        NicKind kind;
+        std::string parent = "";
+    };
+    for (const Row& row : std::vector<Row>{{"vxlan.calico", NicKind::tunnel},
+                                           {"podman0", NicKind::bridge},
+                                           {"br0", NicKind::bridge},
+                                           {"cilium_host", NicKind::veth},
+                                           {"bond0", NicKind::bond},
+                                           {"bond0.100", NicKind::vlan, "bond0"},
+                                           {"strange", NicKind::other}}) {
+        CAPTURE(row.name);
+        const Nic nic =
+            nic_named(read(replaced(sample("two-gpus.xml"), "docker0", row.name)), row.name);
+        CHECK(nic.kind == row.kind);
+        CHECK(nic.parent == row.parent);
+    }
+}
+
 TEST_CASE("a topology of hwloc 1 has NUMA nodes as levels and caches with a depth") {
     const Machine machine = read(sample("version-1.xml"));
     CHECK(machine.hostname == "old-node");
