@@ -5,38 +5,33 @@
 namespace toporun::detect {
 namespace {
 
-constexpr unsigned kSwitchClass = 0x068000;  ///< 0x068001 is a POWER9 CPU (NCCL src/graph/topo.cc)
-
 /// Position of the GPU with this address, or the number of GPUs.
-std::size_t position_of(const NvmlReport& report, const PciAddress& address) {
-    std::size_t position = 0;
-    while (position < report.gpu_count &&
-           PciAddress::parse(report.gpus[position].pci.data()) != address)
-        ++position;
-    return position;
+std::size_t position_of(const std::vector<Gpu>& gpus, const PciAddress& address) {
+    const auto found =
+        std::find_if(gpus.begin(), gpus.end(), [&](const Gpu& gpu) { return gpu.pci == address; });
+    return static_cast<std::size_t>(found - gpus.begin());
 }
 
 }  // namespace
 
-NvLinks read_links(const NvmlReport& report,
-                   const std::function<std::optional<unsigned>(const PciAddress&)>& class_of) {
-    const std::size_t count = report.gpu_count;
+bool leads_to_switch(const GpuLink& link) {
+    return link.active == true && (link.peer_kind == "switch" || link.peer_kind.empty());
+}
+
+NvLinks count_links(const std::vector<Gpu>& gpus) {
+    const std::size_t count = gpus.size();
     NvLinks links{std::vector(count, std::vector<int>(count)), std::vector<int>(count),
                   std::vector<int>(count)};
-    for (std::size_t a = 0; a < count; ++a) {
-        const NvmlGpu& gpu = report.gpus[a];
-        for (std::size_t link = 0; link < nvml::kMostLinks; ++link) {
-            if (gpu.link_active[link] == 0) ++links.inactive[a];
-            if (gpu.link_active[link] != 1) continue;
-            const auto peer = PciAddress::parse(gpu.link_peer[link].data());
-            const std::size_t b = peer ? position_of(report, *peer) : count;
+    for (std::size_t a = 0; a < count; ++a)
+        for (const GpuLink& link : gpus[a].links) {
+            if (link.active == false) ++links.inactive[a];
+            if (link.active != true) continue;
+            const std::size_t b = link.peer ? position_of(gpus, *link.peer) : count;
             if (b < count && b != a)
                 ++links.direct[a][b];
-            else if (!peer ||
-                     (b == count && class_of(*peer).value_or(kSwitchClass) == kSwitchClass))
+            else if (!link.peer || (b == count && leads_to_switch(link)))
                 ++links.to_switch[a];
         }
-    }
     return links;
 }
 

@@ -1,10 +1,8 @@
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <vector>
 
-#include "detect/gpu/nvml_report.hpp"
 #include "detect/machine.hpp"
 
 namespace toporun::detect {
@@ -17,10 +15,12 @@ struct NvLinks {
     std::vector<int> inactive;  ///< links of a GPU that exist but are down
 };
 
-/// `class_of` gives the 24-bit PCI class of a device, nothing when it is not visible. A far end
-/// that is hidden (empty or no address, as in VMs) or not visible counts as a switch, as NCCL does.
-NvLinks read_links(const NvmlReport& report,
-                   const std::function<std::optional<unsigned>(const PciAddress&)>& class_of);
+/// Counted from Gpu::links. A far end that is hidden, as in VMs, or of no known kind counts as a
+/// switch, as NCCL does (src/graph/xml.cc).
+NvLinks count_links(const std::vector<Gpu>& gpus);
+
+/// Whether an active link leads to a switch: by its kind, or to something hidden of no known kind.
+bool leads_to_switch(const GpuLink& link);
 
 /// Links of each pair: direct ones that both ends report, else through switches the smaller number
 /// of the two GPUs. Symmetric, 0 on the diagonal.

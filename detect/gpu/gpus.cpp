@@ -177,10 +177,11 @@ void take_links(const NvmlReport& report, const Files& files, Machine& machine) 
     };
     for (std::size_t i = 0; i < machine.gpus.size(); ++i)
         machine.gpus[i].links = nvml_links(report, i, class_of);
-    const NvLinks links = read_links(report, class_of);
+    const NvLinks links = count_links(machine.gpus);
     machine.gpu_links = pair_links(links);
-    machine.nvswitch = std::any_of(links.to_switch.begin(), links.to_switch.end(),
-                                   [](int count) { return count > 0; });
+    machine.nvswitch = std::any_of(machine.gpus.begin(), machine.gpus.end(), [](const Gpu& gpu) {
+        return std::any_of(gpu.links.begin(), gpu.links.end(), leads_to_switch);
+    });
     for (std::size_t i = 0; i < links.inactive.size(); ++i)
         if (links.inactive[i] > 0)
             machine.notes.push_back(fmt::format("GPU {}: {} of {} NVLinks are down", i,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "detect/gpu/gpu_links.hpp"
 #include "detect/topology/link_graph.hpp"
 
 namespace toporun::detect {
@@ -25,16 +26,12 @@ int links_to_switches(const TreeGpu& gpu) {
 
 std::vector<std::vector<int>> pair_links(const SystemTree& tree) {
     const std::size_t count = tree.gpus.size();
-    std::vector<std::vector<int>> pairs(count, std::vector<int>(count));
+    NvLinks links{std::vector(count, std::vector<int>(count)), {}, {}};
+    for (const TreeGpu& gpu : tree.gpus) links.to_switch.push_back(links_to_switches(gpu));
     for (std::size_t a = 0; a < count; ++a)
-        for (std::size_t b = 0; b < a; ++b) {
-            const TreeGpu& one = tree.gpus[a];
-            const TreeGpu& other = tree.gpus[b];
-            const int direct = std::min(links_to(one, other.address), links_to(other, one.address));
-            pairs[a][b] = pairs[b][a] =
-                direct > 0 ? direct : std::min(links_to_switches(one), links_to_switches(other));
-        }
-    return pairs;
+        for (std::size_t b = 0; b < count; ++b)
+            if (a != b) links.direct[a][b] = links_to(tree.gpus[a], tree.gpus[b].address);
+    return pair_links(links);
 }
 
 bool has_nvswitch(const SystemTree& tree) {

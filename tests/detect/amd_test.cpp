@@ -211,6 +211,7 @@ TEST_CASE("GPUs that KFD hides are noted and not invented") {
     const Machine machine = detect_tree(tree);
     REQUIRE(machine.gpus.size() == 1);
     CHECK(has_note(machine, "KFD keeps 1 of its nodes from this process"));
+    CHECK(machine.software.gpus_withheld == 1);
     CHECK(has_note(machine, "GPU 0000:11:00.0 is on the PCI bus but KFD does not show it"));
     CHECK_FALSE(has_note(machine, "NVML"));
 }

@@ -129,6 +129,37 @@ TEST_CASE("linked pairs have their path also where nothing tells the PCI tree") 
     CHECK(has_note(detect_with(tree, apart), "paths between GPUs are unknown"));
 }
 
+TEST_CASE("a hidden far end counts as NCCL counts it, its kind by the driver's word") {
+    struct Row {
+        std::string name, kind;
+        bool nvswitch;
+    };
+    for (const Row& row : std::vector<Row>{{"no word", "", true},
+                                           {"a switch", "2", true},
+                                           {"a GPU of the host", "0", false},
+                                           {"a CPU", "1", false}}) {
+        CAPTURE(row.name);
+        const Tree tree;
+        std::string text =
+            "gpu 00000000:18:00.0 A\ngpu 00000000:19:00.0 A\nlink 0 hidden 6\nlink 1 hidden 6\n";
+        for (const std::string gpu : {"0", "1"})
+            if (!row.kind.empty()) text += "set " + gpu + " link-kind " + row.kind + "\n";
+        const Machine machine = detect_with(tree, StubNvml(text));
+        CHECK(machine.nvswitch == row.nvswitch);
+        CHECK(machine.gpu_links.at(0).at(1) == 6);
+    }
+}
+
+TEST_CASE("GPUs of the bus that NVML does not show are counted") {
+    const Tree tree;
+    for (const std::string bus : {"18", "19", "1a"})
+        tree.pci("pci0000:00/0000:" + bus + ":00.0", "0x030200", "0x10de");
+    const StubNvml stub("gpu 00000000:18:00.0 A\ngpu 00000000:19:00.0 A\n");
+    const Machine machine = detect_with(tree, stub);
+    CHECK(machine.software.gpus_withheld == 1);
+    CHECK(has_note(machine, "GPU 0000:1a:00.0 is on the PCI bus but not given to this job"));
+}
+
 TEST_CASE("what stands at the far end of a link decides") {
     struct Row {
         std::string name;
