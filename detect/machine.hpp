@@ -238,6 +238,14 @@ struct Route {
 /// no host has as many interfaces that matter; what a tree or a file lists beyond them is left out.
 inline constexpr std::size_t kMostMachineGpus = 256;
 inline constexpr std::size_t kMostMachineNics = 1024;
+/// Bounds of figures: what is beyond them in a file is a slip, in a damaged line no figure.
+inline constexpr int kMostGpuLinks = 36;  ///< of one GPU (NVML_NVLINK_MAX_LINKS of CUDA 13)
+inline constexpr int kMostDirectLinks =
+    18;  ///< up to NVLink 5; GPUs with more stand behind switches
+inline constexpr int kMostPcieGeneration = 9;
+inline constexpr int kMostPcieLanes = 32;
+inline constexpr int kMostRdmaPort = 255;
+inline constexpr int kMostOsIndex = 1 << 24;
 
 struct Machine {
     bool gpus_known = true;  ///< false: a capture that says nothing of GPUs; `gpus` is then empty

@@ -10,10 +10,6 @@
 namespace toporun::detect::machine_toml {
 namespace {
 
-constexpr int kMostPcieGeneration = 9;
-constexpr int kMostPcieLanes = 32;
-constexpr int kMostPort = 255;
-
 std::vector<GpuLink> read_links(TomlTable& table) {
     std::vector<GpuLink> links;
     std::set<int> numbers;
@@ -106,7 +102,7 @@ Nic read_nic(TomlTable& table) {
     nic.pci = pci(table, "pci");
     nic.numa_node = index(table, "numa_node");
     nic.rdma_device = table.string("rdma_device");
-    nic.port = index(table, "port", kMostPort);
+    nic.port = index(table, "port", kMostRdmaPort);
     nic.port_state =
         word(table, "port_state", "a state of a port", {"active", "down", "init", "armed"});
     nic.os_index = index(table, "os_index", INT32_MAX).value_or(0);
@@ -131,7 +127,7 @@ void read_numa_nodes(TomlTable& table, Cpu& cpu) {
     if (table.has_integers("numa_nodes")) {
         const auto numbers = table.integers("numa_nodes");
         for (const std::int64_t id : *numbers) {
-            if (id < 0 || id > kMostIndex || !ids.insert(static_cast<int>(id)).second)
+            if (id < 0 || id > kMostOsIndex || !ids.insert(static_cast<int>(id)).second)
                 table.fail("numa_nodes", fmt::format("{} is not the number of a NUMA node that is "
                                                      "named once",
                                                      id));
@@ -166,7 +162,7 @@ void read_numa_distances(TomlTable& table, Cpu& cpu) {
                                         key, row.size(), nodes));
         cpu.numa_distances.emplace_back();
         for (const std::int64_t distance : row) {
-            if (distance < 0 || distance > kMostIndex)
+            if (distance < 0 || distance > kMostOsIndex)
                 table.fail(key, fmt::format("{} is not a distance", distance));
             cpu.numa_distances.back().push_back(static_cast<int>(distance));
         }

@@ -12,10 +12,9 @@
 /// The parts of the machine file's reader. Each throws Error with the place of what it refuses.
 namespace toporun::detect::machine_toml {
 
-inline constexpr std::int64_t kMostIndex = 1 << 24;
-
 /// An integer from 0 to `most`.
-std::optional<int> index(TomlTable& table, const std::string& key, std::int64_t most = kMostIndex);
+std::optional<int> index(TomlTable& table, const std::string& key,
+                         std::int64_t most = kMostOsIndex);
 /// A size or count; "unlimited" is kUnlimited.
 std::optional<std::uint64_t> size(TomlTable& table, const std::string& key);
 std::optional<double> positive(TomlTable& table, const std::string& key);

@@ -17,8 +17,6 @@
 namespace toporun::detect {
 namespace {
 
-constexpr int kMostHwlocLinks = 18;  ///< of a GPU: NVLink 4 and 5
-
 /// hwloc adds up the links of a pair (hwloc/topology-nvml.c): 25000 MB/s a link, 20000 of the
 /// first generation; a fifth-generation link of 50000 shows as more links than a GPU has.
 struct HwlocLinkCount {
@@ -29,9 +27,9 @@ HwlocLinkCount nvlinks_of(std::uint64_t megabytes_per_s) {
     if (megabytes_per_s == 0 || megabytes_per_s > 2'000'000) return {};
     const std::uint64_t single = megabytes_per_s % 25000 == 0 ? 25000 : 20000;
     const std::uint64_t links = std::max<std::uint64_t>(megabytes_per_s / single, 1);
-    if (links <= kMostHwlocLinks)
+    if (links <= kMostDirectLinks)
         return {static_cast<int>(links), static_cast<double>(single) / 1000};
-    return {static_cast<int>(std::min<std::uint64_t>(links / 2, kMostHwlocLinks)), 50};
+    return {static_cast<int>(std::min<std::uint64_t>(links / 2, kMostDirectLinks)), 50};
 }
 
 /// A device in a row of a matrix.
@@ -120,7 +118,7 @@ class HwlocLinks {
     }
 
     static void add(Gpu& gpu, const LinkPeer& peer, const HwlocLinkCount& found) {
-        for (int i = 0; i < found.count && gpu.links.size() < kMostHwlocLinks; ++i) {
+        for (int i = 0; i < found.count && gpu.links.size() < kMostDirectLinks; ++i) {
             GpuLink link;
             link.link = static_cast<int>(gpu.links.size());
             link.active = true;

@@ -12,8 +12,6 @@
 namespace toporun::detect {
 namespace {
 
-constexpr int kMostLinks = 64;  ///< numbers of one GPU; there are 18 (NCCL src/include/nvmlwrap.h)
-
 /// "Link 3: 25.781 GB/s", "Link 3: <inactive>".
 std::optional<GpuLink> link_line(std::string_view line) {
     const std::string_view text = trim(line);
@@ -21,7 +19,7 @@ std::optional<GpuLink> link_line(std::string_view line) {
     const std::size_t colon = text.substr(0, 16).find(':');
     if (colon == std::string_view::npos) return std::nullopt;
     const auto number = first_of_list(trim(text.substr(5, colon - 5)));
-    if (!number || *number >= kMostLinks) return std::nullopt;
+    if (!number || *number >= kMostGpuLinks) return std::nullopt;
     GpuLink link;
     link.link = *number;
     const std::string_view state = trim(text.substr(colon + 1));

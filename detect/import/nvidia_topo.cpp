@@ -15,8 +15,6 @@
 namespace toporun::detect {
 namespace {
 
-constexpr int kMostLinks = 18;  ///< of one GPU, any generation (NCCL src/include/nvmlwrap.h)
-
 /// Codes of the tool and NCCL's path types: a CPU is a NUMA domain to NCCL, so NODE is PHB
 /// (NCCL src/graph/topo.h).
 struct Code {
@@ -183,7 +181,7 @@ class TopoReader {
                                    sum += std::max(links, 0);
                                    most = std::max(links, most);
                                }
-                               return sum > kMostLinks || most >= kMostLinks;
+                               return sum > kMostDirectLinks || most >= kMostDirectLinks;
                            });
     }
 

@@ -12,10 +12,6 @@
 namespace toporun::detect {
 namespace {
 
-// What machine files may hold (machine_toml_devices.cpp).
-constexpr std::int64_t kMostSettledGeneration = 9, kMostSettledLanes = 32, kMostSettledPort = 255,
-                       kMostSettledIndex = 1 << 24;
-
 /// The first GPU keeps what a second one has too.
 template <class Fact>
 void keep_first(Machine& machine, std::optional<Fact> Gpu::*fact, const char* what) {
@@ -48,11 +44,11 @@ void keep_possible(std::optional<int>& figure, std::int64_t most) {
 
 template <class Device>
 void keep_possible_slot(Device& device) {
-    keep_possible(device.pcie_generation, kMostSettledGeneration);
-    keep_possible(device.pcie_generation_now, kMostSettledGeneration);
-    keep_possible(device.pcie_width, kMostSettledLanes);
-    keep_possible(device.pcie_width_now, kMostSettledLanes);
-    keep_possible(device.numa_node, kMostSettledIndex);
+    keep_possible(device.pcie_generation, kMostPcieGeneration);
+    keep_possible(device.pcie_generation_now, kMostPcieGeneration);
+    keep_possible(device.pcie_width, kMostPcieLanes);
+    keep_possible(device.pcie_width_now, kMostPcieLanes);
+    keep_possible(device.numa_node, kMostOsIndex);
 }
 
 }  // namespace
@@ -63,8 +59,8 @@ void settle_machine(Machine& machine) {
     for (Gpu& gpu : machine.gpus) keep_possible_slot(gpu);
     for (Nic& nic : machine.nics) {
         keep_possible_slot(nic);
-        keep_possible(nic.mtu, kMostSettledIndex);
-        keep_possible(nic.port, kMostSettledPort);
+        keep_possible(nic.mtu, kMostOsIndex);
+        keep_possible(nic.port, kMostRdmaPort);
     }
     keep_indices_apart(machine);
     keep_first(machine, &Gpu::pci, "bus id");
