@@ -18,21 +18,23 @@ constexpr std::array kModels{
     ModelRow{"A100", {80, 4, ""}},        ModelRow{"A800", {80, 4, ""}},
     ModelRow{"A30", {80, 4, ""}},         ModelRow{"A10", {86, 4, ""}},
     ModelRow{"A10G", {86, 4, ""}},        ModelRow{"A40", {86, 4, ""}},
-    ModelRow{"A6000", {86, 4, ""}},       ModelRow{"A5000", {86, 4, ""}},
-    ModelRow{"3090", {86, 4, ""}},        ModelRow{"L4", {89, 4, ""}},
-    ModelRow{"L20", {89, 4, ""}},         ModelRow{"L40", {89, 4, ""}},
-    ModelRow{"L40S", {89, 4, ""}},        ModelRow{"4090", {89, 4, ""}},
-    ModelRow{"H100", {90, 5, ""}},        ModelRow{"H200", {90, 5, ""}},
-    ModelRow{"H800", {90, 5, ""}},        ModelRow{"H20", {90, 5, ""}},
-    ModelRow{"GH200", {90, 5, ""}},       ModelRow{"B100", {100, 5, ""}},
-    ModelRow{"B200", {100, 5, ""}},       ModelRow{"GB200", {100, 5, ""}},
-    ModelRow{"B300", {103, 6, ""}},       ModelRow{"GB300", {103, 6, ""}},
-    ModelRow{"5090", {120, 5, ""}},       ModelRow{"MI50", {0, 4, "gfx906"}},
-    ModelRow{"MI60", {0, 4, "gfx906"}},   ModelRow{"MI100", {0, 4, "gfx908"}},
-    ModelRow{"MI210", {0, 4, "gfx90a"}},  ModelRow{"MI250", {0, 4, "gfx90a"}},
-    ModelRow{"MI250X", {0, 4, "gfx90a"}}, ModelRow{"MI300A", {0, 5, "gfx942"}},
-    ModelRow{"MI300X", {0, 5, "gfx942"}}, ModelRow{"MI325X", {0, 5, "gfx942"}},
-    ModelRow{"MI350X", {0, 5, "gfx950"}}, ModelRow{"MI355X", {0, 5, "gfx950"}},
+    ModelRow{"A6000", {86, 4, ""}},       ModelRow{"A5500", {86, 4, ""}},
+    ModelRow{"A5000", {86, 4, ""}},       ModelRow{"A4500", {86, 4, ""}},
+    ModelRow{"A4000", {86, 4, ""}},       ModelRow{"3090", {86, 4, ""}},
+    ModelRow{"L4", {89, 4, ""}},          ModelRow{"L20", {89, 4, ""}},
+    ModelRow{"L40", {89, 4, ""}},         ModelRow{"L40S", {89, 4, ""}},
+    ModelRow{"4090", {89, 4, ""}},        ModelRow{"H100", {90, 5, ""}},
+    ModelRow{"H200", {90, 5, ""}},        ModelRow{"H800", {90, 5, ""}},
+    ModelRow{"H20", {90, 5, ""}},         ModelRow{"GH200", {90, 5, ""}},
+    ModelRow{"B100", {100, 5, ""}},       ModelRow{"B200", {100, 5, ""}},
+    ModelRow{"GB200", {100, 5, ""}},      ModelRow{"B300", {103, 6, ""}},
+    ModelRow{"GB300", {103, 6, ""}},      ModelRow{"5090", {120, 5, ""}},
+    ModelRow{"MI50", {0, 4, "gfx906"}},   ModelRow{"MI60", {0, 4, "gfx906"}},
+    ModelRow{"MI100", {0, 4, "gfx908"}},  ModelRow{"MI210", {0, 4, "gfx90a"}},
+    ModelRow{"MI250", {0, 4, "gfx90a"}},  ModelRow{"MI250X", {0, 4, "gfx90a"}},
+    ModelRow{"MI300A", {0, 5, "gfx942"}}, ModelRow{"MI300X", {0, 5, "gfx942"}},
+    ModelRow{"MI325X", {0, 5, "gfx942"}}, ModelRow{"MI350X", {0, 5, "gfx950"}},
+    ModelRow{"MI355X", {0, 5, "gfx950"}},
 };
 
 struct IdRow {
@@ -80,24 +82,53 @@ bool is_word_char(char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0;
 }
 
-bool has_word(std::string_view name, std::string_view word) {
-    for (std::size_t at = name.find(word); at != std::string_view::npos;
-         at = name.find(word, at + 1)) {
-        const std::size_t end = at + word.size();
-        if ((at == 0 || !is_word_char(name[at - 1])) &&
-            (end == name.size() || !is_word_char(name[end])))
-            return true;
-    }
-    return false;
+struct Series {
+    std::string_view digits;  ///< of the number of a GeForce card: "50" of 5090, 5060
+    GpuModel model;
+};
+
+constexpr std::array kGeForceSeries{Series{"50", {120, 5, ""}}, Series{"40", {89, 4, ""}},
+                                    Series{"30", {86, 4, ""}}, Series{"20", {75, 3, ""}}};
+
+/// GeForce cards and the workstation cards of a generation are not listed one by one. "RTX 6000 Ada
+/// Generation" has the number of older cards.
+std::optional<GpuModel> model_of_series(std::string_view name) {
+    if (has_name_word(name, "RTX") && has_name_word(name, "Blackwell")) return GpuModel{120, 5, ""};
+    if (has_name_word(name, "RTX") && has_name_word(name, "Ada")) return GpuModel{89, 4, ""};
+    if (!has_name_word(name, "GeForce")) return std::nullopt;
+    for (const std::string_view word : name_words(name))
+        for (const Series& series : kGeForceSeries)
+            if (word.size() == 4 && word.starts_with(series.digits)) return series.model;
+    return std::nullopt;
 }
 
 }  // namespace
 
+std::vector<std::string_view> name_words(std::string_view name) {
+    std::vector<std::string_view> words;
+    for (std::size_t begin = 0; begin < name.size();) {
+        std::size_t end = begin;
+        while (end < name.size() && is_word_char(name[end])) ++end;
+        if (end > begin) words.push_back(name.substr(begin, end - begin));
+        begin = end + 1;
+    }
+    return words;
+}
+
+bool has_name_word(std::string_view name, std::string_view pattern) {
+    const bool start = pattern.ends_with('*');
+    if (start) pattern.remove_suffix(1);
+    const auto words = name_words(name);
+    return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+        return start ? word.starts_with(pattern) : word == pattern;
+    });
+}
+
 std::optional<GpuModel> gpu_model(std::string_view name) {
-    // "RTX 6000 Ada Generation" has the word of older cards.
-    if (has_word(name, "6000") && has_word(name, "Ada")) return GpuModel{89, 4, ""};
-    const auto* found = std::find_if(kModels.begin(), kModels.end(),
-                                     [&](const ModelRow& row) { return has_word(name, row.word); });
+    if (const auto model = model_of_series(name)) return model;
+    const auto* found = std::find_if(kModels.begin(), kModels.end(), [&](const ModelRow& row) {
+        return has_name_word(name, row.word);
+    });
     if (found == kModels.end()) return std::nullopt;
     return found->model;
 }

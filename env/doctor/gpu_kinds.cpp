@@ -1,8 +1,6 @@
 #include "env/doctor/gpu_kinds.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <string_view>
 
 #include "detect/topology/gpu_models.hpp"
@@ -11,6 +9,7 @@ namespace toporun::env::doctor {
 namespace {
 
 using detect::Gpu;
+using detect::has_name_word;
 
 enum class Form { unknown, module, rack_module, superchip, server_card, workstation, consumer };
 
@@ -86,34 +85,11 @@ constexpr Row kRows[] = {
     {"MI355X", "", {Form::server_card}},
 };
 
-bool is_word_char(char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0;
-}
-
-bool fits(std::string_view word, std::string_view pattern) {
-    if (!pattern.ends_with('*')) return word == pattern;
-    return word.starts_with(pattern.substr(0, pattern.size() - 1));
-}
-
-/// A word of letters and digits in the name: "SXM2" of "Tesla V100-SXM2-32GB".
-template <class Predicate>
-bool any_word(std::string_view name, Predicate holds) {
-    for (std::size_t begin = 0; begin < name.size();) {
-        std::size_t end = begin;
-        while (end < name.size() && is_word_char(name[end])) ++end;
-        if (end > begin && holds(name.substr(begin, end - begin))) return true;
-        begin = end + 1;
-    }
-    return false;
-}
-
-bool has_word(std::string_view name, std::string_view pattern) {
-    return any_word(name, [&](std::string_view word) { return fits(word, pattern); });
-}
-
 /// A share of a GPU: "GRID A100-40C", "NVIDIA A40-48Q".
 bool is_virtual(std::string_view name) {
-    return has_word(name, "GRID") || any_word(name, [](std::string_view word) {
+    const auto words = detect::name_words(name);
+    return has_name_word(name, "GRID") ||
+           std::any_of(words.begin(), words.end(), [](std::string_view word) {
                return word.size() > 1 &&
                       std::string_view("ABCQ").find(word.back()) != std::string_view::npos &&
                       std::all_of(word.begin(), word.end() - 1,
@@ -123,7 +99,8 @@ bool is_virtual(std::string_view name) {
 
 Kind kind_of(const Gpu& gpu) {
     for (const Row& row : kRows)
-        if (has_word(gpu.name, row.word) && (row.second.empty() || has_word(gpu.name, row.second)))
+        if (has_name_word(gpu.name, row.word) &&
+            (row.second.empty() || has_name_word(gpu.name, row.second)))
             return row.kind;
     return {};
 }
@@ -146,7 +123,7 @@ bool is_server_gpu(const Gpu& gpu) {
 
 bool is_laptop_gpu(const Gpu& gpu) {
     // "RTX 2080 with Max-Q Design"; "RTX PRO 6000 Blackwell Max-Q Workstation Edition" is a card.
-    return has_word(gpu.name, "Laptop") || has_word(gpu.name, "Mobile") ||
+    return has_name_word(gpu.name, "Laptop") || has_name_word(gpu.name, "Mobile") ||
            gpu.name.find("with Max-Q") != std::string::npos;
 }
 
@@ -155,12 +132,12 @@ bool is_rack_gpu(const Gpu& gpu) {
 }
 
 bool has_bridge_connectors(const Gpu& gpu) {
-    return has_word(gpu.name, "PCIe") || has_word(gpu.name, "PCIE") || is_sold_bridged(gpu) ||
-           has_word(gpu.name, "GV100");
+    return has_name_word(gpu.name, "PCIe") || has_name_word(gpu.name, "PCIE") ||
+           is_sold_bridged(gpu) || has_name_word(gpu.name, "GV100");
 }
 
 bool is_sold_bridged(const Gpu& gpu) {
-    return has_word(gpu.name, "NVL");
+    return has_name_word(gpu.name, "NVL");
 }
 
 bool has_peer_access(const Gpu& gpu) {
@@ -168,18 +145,12 @@ bool has_peer_access(const Gpu& gpu) {
 }
 
 bool is_mi300_class(const Gpu& gpu) {
-    return has_word(gpu.name, "MI300X") || has_word(gpu.name, "MI325X") ||
-           has_word(gpu.name, "MI350X") || has_word(gpu.name, "MI355X");
+    return has_name_word(gpu.name, "MI300X") || has_name_word(gpu.name, "MI325X") ||
+           has_name_word(gpu.name, "MI350X") || has_name_word(gpu.name, "MI355X");
 }
 
 std::optional<int> compute_capability(const Gpu& gpu) {
     if (gpu.compute_capability) return gpu.compute_capability;
-    // Cards of the generation that detect::gpu_model() does not list one by one.
-    const bool geforce_50 = any_word(
-        gpu.name, [](std::string_view word) { return word.size() == 4 && word.starts_with("50"); });
-    if ((is_geforce(gpu) && geforce_50) ||
-        (has_word(gpu.name, "RTX") && has_word(gpu.name, "Blackwell")))
-        return 120;
     const auto model = detect::gpu_model(gpu.name);
     if (!model || model->compute_capability == 0) return std::nullopt;
     return model->compute_capability;

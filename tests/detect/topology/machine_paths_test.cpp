@@ -202,6 +202,11 @@ TEST_CASE("names of GPUs as tools print them") {
     CHECK(gpu_model("NVIDIA A100 80GB PCIe")->pcie_generation == 4);
     CHECK(gpu_model("AMD Instinct MI300X")->amd_architecture == "gfx942");
     CHECK(gpu_model("NVIDIA A10G")->compute_capability == 86);
+    CHECK(gpu_model("NVIDIA RTX PRO 6000 Blackwell Server Edition")->compute_capability == 120);
+    CHECK(gpu_model("NVIDIA GeForce RTX 5060 Ti")->pcie_generation == 5);
+    CHECK(gpu_model("NVIDIA GeForce RTX 4080 SUPER")->compute_capability == 89);
+    CHECK(gpu_model("NVIDIA GeForce RTX 3060")->compute_capability == 86);
+    CHECK_FALSE(gpu_model("NVIDIA GeForce GTX 1080 Ti"));
     CHECK_FALSE(gpu_model("NVIDIA T400"));
     CHECK_FALSE(gpu_model(""));
     CHECK(gpu_name(0x10de, 0x2330) == "NVIDIA H100 80GB HBM3");
