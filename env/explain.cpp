@@ -220,7 +220,7 @@ void add_findings(Lines& lines, const Plan& plan) {
         add_detail(lines, "where", finding.where);
         add_detail(lines, "seen", finding.evidence);
         add_detail(lines, "effect", finding.effect);
-        add_detail(lines, "fix", finding.fix);
+        add_detail(lines, "fix", fix_text(finding));
     }
 }
 

@@ -74,8 +74,10 @@ struct Finding {
     std::string what;
     std::string evidence;
     std::string effect;
-    std::string fix;
+    std::string fix;  ///< a command to type, or advice where none helps
     std::string where;
+    std::string remark =
+        {};  ///< what to know of the fix: when it is not enough, what else there is
 };
 
 enum class Measure { automatic, off, always };
@@ -87,6 +89,11 @@ enum class Bind {
     core,  ///< its share of those, without overlap
     none,
 };
+
+/// The fix with its remark on one line: "ibstat (check cable and switch port)".
+inline std::string fix_text(const Finding& finding) {
+    return finding.remark.empty() ? finding.fix : finding.fix + " (" + finding.remark + ")";
+}
 
 struct Plan {
     std::vector<Setting> settings;

@@ -27,7 +27,8 @@ struct Words {
     std::string what;
     std::string evidence = {};
     std::string effect = {};
-    std::string fix = {};
+    std::string fix = {};     ///< a command to type, or advice where none helps
+    std::string remark = {};  ///< words on the command: when it is not enough, what else there is
     std::string where = {};
 };
 
@@ -39,7 +40,8 @@ class Verdict {
     void find(Severity severity, Words words) {
         findings_.push_back({std::string(id_), severity, std::move(words.what),
                              std::move(words.evidence), std::move(words.effect),
-                             std::move(words.fix), std::move(words.where)});
+                             std::move(words.fix), std::move(words.where),
+                             std::move(words.remark)});
     }
     void broken(Words words) { find(Severity::broken, std::move(words)); }
     void slow(Words words) { find(Severity::slow, std::move(words)); }

@@ -82,22 +82,24 @@ void efa_absent(const Patient& patient, Verdict& verdict) {
     if (type == std::end(kEfaTypes) || has_efa(machine) || !has_nvidia_gpu(patient)) return;
     if (type->optional ? !several_nodes(patient) : !maybe_several_nodes(patient)) return;
     if (machine.nics.empty()) return verdict.unknown("the network adapters");
-    verdict.slow({.what = fmt::format("{} without an EFA adapter in sight", machine.product),
-                  .evidence = "no EFA device in /sys/class/infiniband",
-                  .effect = "the plugin falls to its tcp provider: 10 times slower and more",
-                  .fix = machine.container
-                             ? "docker run --device=/dev/infiniband --network=host ...; in "
-                               "Kubernetes request vpc.amazonaws.com/efa"
-                             : "start the instance with EFA interfaces, and install the EFA "
-                               "driver"});
+    verdict.slow(
+        {.what = fmt::format("{} without an EFA adapter in sight", machine.product),
+         .evidence = "no EFA device in /sys/class/infiniband",
+         .effect = "the plugin falls to its tcp provider: 10 times slower and more",
+         .fix = machine.container ? "docker run --device=/dev/infiniband --network=host ..."
+                                  : "start the instance with EFA interfaces, and install "
+                                    "the EFA driver",
+         .remark = machine.container ? "in Kubernetes request vpc.amazonaws.com/efa" : ""});
 }
 
-/// Hopper and later on Google Cloud have adapters that only Google's plugins use.
+/// Data centre modules since Hopper have adapters on Google Cloud that only Google's plugins use.
+/// G4, with RTX PRO 6000, has none.
 void google_plugin(const Patient& patient, Verdict& verdict) {
     const Machine& machine = patient.machine();
     if (!machine.product.starts_with("Google Compute Engine") || !several_nodes(patient)) return;
     const auto gpus = visible_gpus(patient, [](const Gpu& gpu) {
-        return compute_capability(gpu).value_or(0) >= 90;  // Hopper
+        const int capability = compute_capability(gpu).value_or(0);
+        return capability >= 90 && capability < 120;  // Hopper and Blackwell with HBM
     });
     if (gpus.size() < 4) return;
     if (!plugins_known(patient)) return verdict.unknown("NCCL's plugins");
@@ -105,11 +107,12 @@ void google_plugin(const Patient& patient, Verdict& verdict) {
                    {"gib", "tcpx", "fastrak", "shim"}) ||
         has_unknown_net_plugin(machine))
         return;
-    verdict.slow({.what = "a Google A3 or A4 machine without Google's NCCL plugin",
-                  .evidence = "no gIB, GPUDirect-TCPXO or TCPX library on the library path",
-                  .effect = "the GPUs' adapters stay unused or carry plain TCP",
-                  .fix = "install it and source its script: /usr/local/gib/scripts/set_nccl_env.sh "
-                         "(A3 Ultra, A4), the tcpxo profile (A3 Mega)"});
+    verdict.slow(
+        {.what = "a Google A3 or A4 machine without Google's NCCL plugin",
+         .evidence = "no gIB, GPUDirect-TCPXO or TCPX library on the library path",
+         .effect = "the GPUs' adapters stay unused or carry plain TCP",
+         .fix = "source /usr/local/gib/scripts/set_nccl_env.sh",
+         .remark = "after its installation, on A3 Ultra and A4; on A3 Mega the tcpxo profile"});
 }
 
 /// Gb/s of all adapters that carry data between nodes.

@@ -32,18 +32,24 @@ bool buffers_are_files(const Patient& patient) {
     return !cumem;
 }
 
-std::string shm_fix(const Machine& machine) {
+struct Advice {
+    const char* fix;
+    const char* remark;
+};
+
+Advice shm_fix(const Machine& machine) {
     const std::string& kind = machine.software.container_kind;
     if (kind == "kubernetes")
-        return "mount an emptyDir with 'medium: Memory' and sizeLimit 8Gi at /dev/shm (docker: "
-               "--shm-size=8g or --ipc=host)";
+        return {"mount an emptyDir with 'medium: Memory' and sizeLimit 8Gi at /dev/shm",
+                "docker: --shm-size=8g or --ipc=host"};
     if (kind == "apptainer" || kind == "singularity")
-        return "apptainer uses the host's /dev/shm: as root there mount -o remount,size=8G "
-               "/dev/shm (docker: --shm-size=8g or --ipc=host)";
+        return {"mount -o remount,size=8G /dev/shm",
+                "as root on the host, whose /dev/shm apptainer uses; docker: --shm-size=8g or "
+                "--ipc=host"};
     if (!machine.container && kind.empty())
-        return "docker run --shm-size=8g (or --ipc=host); on the host itself mount -o "
-               "remount,size=8G /dev/shm";
-    return "docker run --shm-size=8g (or --ipc=host)";
+        return {"docker run --shm-size=8g",
+                "or --ipc=host; on the host itself mount -o remount,size=8G /dev/shm"};
+    return {"docker run --shm-size=8g", "or --ipc=host"};
 }
 
 void shm_small(const Patient& patient, Verdict& verdict) {
@@ -65,7 +71,8 @@ void shm_small(const Patient& patient, Verdict& verdict) {
                             "bus error"
                           : "loader workers die with a bus error when their batches fill it, and "
                             "NCCL stops where it uses shared memory",
-         .fix = shm_fix(patient.machine())});
+         .fix = shm_fix(patient.machine()).fix,
+         .remark = shm_fix(patient.machine()).remark});
 }
 
 void shm_full(const Patient& patient, Verdict& verdict) {
@@ -81,8 +88,8 @@ void shm_full(const Patient& patient, Verdict& verdict) {
                              format_bytes(*limits.shm_free_bytes), format_bytes(*limits.shm_bytes)),
          .evidence = "df -h /dev/shm",
          .effect = "NCCL and loader workers stop with 'No space left on device'",
-         .fix = "ls -lt /dev/shm: remove what dead jobs left (nccl-*, torch_*, psm_*) "
-                "while none of them runs"});
+         .fix = "ls -lt /dev/shm",
+         .remark = "remove what dead jobs left (nccl-*, torch_*, psm_*) while none of them runs"});
 }
 
 void library_mismatch(const Patient& patient, Verdict& verdict) {
@@ -96,8 +103,11 @@ void library_mismatch(const Patient& patient, Verdict& verdict) {
                                    ? "remove the driver libraries of the image: the container "
                                      "runtime brings the host's; or reboot the host after its "
                                      "driver was updated"
-                                   : "reboot, or rmmod nvidia_uvm nvidia_drm nvidia_modeset "
-                                     "nvidia && modprobe nvidia"});
+                                   : "rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && "
+                                     "modprobe nvidia",
+                        .remark = patient.machine().container
+                                      ? ""
+                                      : "once no program uses the GPUs; or reboot"});
         return;
     }
 }

@@ -43,8 +43,8 @@ void manager_down(const Patient& patient, Verdict& verdict) {
                     .evidence = "no nv-fabricmanager among the processes",
                     .effect = "CUDA does not start on these GPUs (error 802, system not yet "
                               "initialized)",
-                    .fix = "systemctl enable --now nvidia-fabricmanager, of the very version of "
-                           "the driver"});
+                    .fix = "systemctl enable --now nvidia-fabricmanager",
+                    .remark = "it must be of the very version of the driver"});
 }
 
 void not_ready(const Patient& patient, Verdict& verdict) {
@@ -57,8 +57,8 @@ void not_ready(const Patient& patient, Verdict& verdict) {
                  std::string_view(state) == "not started" ? "not started" : "not ready"),
              .evidence = fmt::format("fabric state '{}' (nvidia-smi -q, Fabric)", state),
              .effect = "CUDA does not start on them (error 802, system not yet initialized)",
-             .fix = "systemctl status nvidia-fabricmanager; its version must be the driver's; in "
-                    "a guest or container it is the host's",
+             .fix = "systemctl status nvidia-fabricmanager",
+             .remark = "its version must be the driver's; in a guest or container it is the host's",
              .where = gpus_text(patient.machine(), gpus)});
     }
 }
@@ -76,8 +76,9 @@ void failed(const Patient& patient, Verdict& verdict) {
          .evidence = fmt::format("fabric state 'completed', status '{}'", printable(status)),
          .effect = "NVLink and NVLS fail, often only when NCCL allocates "
                    "('invalid argument' in nvls.cc)",
-         .fix = "stop all jobs, then nvidia-smi --gpu-reset or a reboot: a fabric "
-                "manager that was restarted under running jobs leaves this behind"});
+         .fix = "nvidia-smi --gpu-reset",
+         .remark = "after all jobs have stopped, or a reboot; a fabric manager that was restarted "
+                   "under running jobs leaves this behind"});
 }
 
 /// Only racks (NVL72) need channels, and only for jobs of several nodes.
@@ -92,10 +93,10 @@ void imex(const Patient& patient, Verdict& verdict) {
                   .evidence = "no /dev/nvidia-caps-imex-channels/channel*",
                   .effect = "NCCL takes the network between nodes, or stops with 'MNNVL is "
                             "available but not working'",
-                  .fix = inside ? "docker run --device=/dev/nvidia-caps-imex-channels/channel0; in "
-                                  "Kubernetes a ComputeDomain of NVIDIA's DRA driver"
-                                : "load the driver with NVreg_CreateImexChannel0=1, and "
-                                  "systemctl enable --now nvidia-imex"});
+                  .fix = inside ? "docker run --device=/dev/nvidia-caps-imex-channels/channel0 ..."
+                                : "systemctl enable --now nvidia-imex",
+                  .remark = inside ? "in Kubernetes a ComputeDomain of NVIDIA's DRA driver"
+                                   : "and load the driver with NVreg_CreateImexChannel0=1"});
 }
 
 constexpr Check kChecks[] = {

@@ -84,8 +84,8 @@ void no_peermem(const Patient& patient, Verdict& verdict) {
         {.what = "GPUDirect RDMA is off: nvidia_peermem is not loaded",
          .evidence = fmt::format("no nvidia_peermem in /proc/modules; {}", why_no_dmabuf(patient)),
          .effect = kStaged,
-         .fix = "modprobe nvidia_peermem, or install the open kernel modules and NCCL "
-                "2.13.4 or later"});
+         .fix = "modprobe nvidia_peermem",
+         .remark = "or install the open kernel modules and NCCL 2.13.4 or later"});
 }
 
 void unregistered(const Patient& patient, Verdict& verdict) {
@@ -99,8 +99,9 @@ void unregistered(const Patient& patient, Verdict& verdict) {
                   .evidence = "no entry in /sys/kernel/mm/memory_peers" +
                               (dmabuf ? "; " + why_no_dmabuf(patient) : std::string()),
                   .effect = fmt::format("GPUDirect RDMA is refused: {}", kStaged),
-                  .fix = "rebuild the NVIDIA driver after MLNX_OFED was installed, then modprobe "
-                         "nvidia_peermem; or use DMA-BUF (open kernel modules, Linux 5.12)"});
+                  .fix = "modprobe nvidia_peermem",
+                  .remark = "after the NVIDIA driver was built anew, with MLNX_OFED in place; or "
+                            "use DMA-BUF (open kernel modules, Linux 5.12)"});
 }
 
 /// Which files NCCL looks for (src/misc/gdrwrap and net_ib.cc): 2.22 dropped
@@ -206,8 +207,8 @@ void acs_towards_adapter(const Patient& patient, Verdict& verdict) {
          .effect = "adapter and GPU below one switch get half the bandwidth or less (NVIDIA/nccl "
                    "issue 489)",
          .fix = guest ? "ask the provider: in a guest ACS stays on and the adapter needs ATS"
-                      : "switch ACS off on the switch's downstream ports: setpci -s BRIDGE "
-                        "ECAP_ACS+0x6.w=0000, or in the BIOS"});
+                      : "setpci -s BRIDGE ECAP_ACS+0x6.w=0000",
+         .remark = guest ? "" : "for each downstream port of the switch, as root; or in the BIOS"});
 }
 
 constexpr Check kChecks[] = {

@@ -42,7 +42,8 @@ void remap_pending(const Patient& patient, Verdict& verdict) {
                                       gpus_text(patient.machine(), gpus)),
                   .evidence = "row remapping pending (nvidia-smi -q -d ROW_REMAPPER)",
                   .effect = "the damaged rows stay in use until then, the next error ends the job",
-                  .fix = "stop the jobs there, then nvidia-smi --gpu-reset -i N"});
+                  .fix = "nvidia-smi --gpu-reset -i N",
+                  .remark = "after the jobs there have stopped; N is the number of the GPU"});
 }
 
 /// A power cap at the board's limit is normal on a busy GPU.
@@ -65,8 +66,8 @@ void throttled(const Patient& patient, Verdict& verdict) {
                                       and_list({reasons.begin(), reasons.end()})),
                   .evidence = "nvidia-smi -q -d PERFORMANCE",
                   .effect = "one slow GPU makes all others wait in every collective",
-                  .fix = "look at cooling, power cables and supplies; nvidia-smi -q -d "
-                         "TEMPERATURE,POWER"});
+                  .fix = "nvidia-smi -q -d TEMPERATURE,POWER",
+                  .remark = "look at cooling, power cables and supplies"});
 }
 
 /// More than a desktop takes, while nothing of this job runs yet.
@@ -106,8 +107,8 @@ void mixed_models(const Patient& patient, Verdict& verdict) {
                   .evidence = join(words, ", "),
                   .effect = "the slowest sets the pace, and P2P between generations is often "
                             "refused",
-                  .fix = "export CUDA_DEVICE_ORDER=PCI_BUS_ID and CUDA_VISIBLE_DEVICES with the "
-                         "GPUs of one model"});
+                  .fix = "export CUDA_DEVICE_ORDER=PCI_BUS_ID",
+                  .remark = "and name the GPUs of one model in CUDA_VISIBLE_DEVICES"});
 }
 
 void persistence_off(const Patient& patient, Verdict& verdict) {
@@ -141,15 +142,16 @@ void count_odd(const Patient& patient, Verdict& verdict) {
                                           count + withheld),
                       .evidence = "NVML's list and /sys/bus/pci/devices",
                       .effect = "jobs for the whole board do not start here",
-                      .fix = "dmesg | grep -e Xid -e RmInitAdapter (nothing there: a control group "
-                             "of this session keeps them away)"});
+                      .fix = "dmesg | grep -e Xid -e RmInitAdapter",
+                      .remark = "nothing there: a control group of this session keeps them away"});
         return;
     }
     verdict.slow({.what = fmt::format("{} GPUs on a board that has {}", count, board),
                   .evidence = "NVML's list",
                   .effect = "a GPU that fell off the bus is missing; jobs for the whole board do "
                             "not start",
-                  .fix = "dmesg | grep -i xid (79: fell off the bus); power-cycle the machine"});
+                  .fix = "dmesg | grep -i xid",
+                  .remark = "79 says that it fell off the bus; power-cycle the machine"});
 }
 
 constexpr Check kChecks[] = {

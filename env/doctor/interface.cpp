@@ -37,8 +37,14 @@ std::vector<int> used_interfaces(const Patient& patient) {
     return automatic_search(inputs.machine, search_context(inputs));
 }
 
-/// The IPv4 subnet that both interfaces have an address in, as text; nothing when there is none.
-std::optional<std::string> common_subnet(const Nic& a, const Nic& b) {
+/// An IPv4 subnet that two interfaces have addresses in.
+struct CommonSubnet {
+    std::string subnet;   ///< "10.0.0.0/24"
+    std::string address;  ///< of the second interface: "10.0.0.2"
+};
+
+/// Nothing when there is none.
+std::optional<CommonSubnet> common_subnet(const Nic& a, const Nic& b) {
     for (const std::string& text : a.addresses) {
         const auto first = parse_ip(text);
         if (!first || first->v6 || first->prefix >= 31 || first->prefix == 0 ||
@@ -53,8 +59,9 @@ std::optional<std::string> common_subnet(const Nic& a, const Nic& b) {
                 auto& byte = net.bytes[static_cast<std::size_t>(bit / 8)];
                 byte = static_cast<unsigned char>(byte & ~(0x80 >> (bit % 8)));
             }
-            return fmt::format("{}.{}.{}.{}/{}", net.bytes[0], net.bytes[1], net.bytes[2],
-                               net.bytes[3], net.prefix);
+            return CommonSubnet{fmt::format("{}.{}.{}.{}/{}", net.bytes[0], net.bytes[1],
+                                            net.bytes[2], net.bytes[3], net.prefix),
+                                other.substr(0, other.find('/'))};
         }
     }
     return std::nullopt;
@@ -78,20 +85,21 @@ void same_subnet_ports(const Patient& patient, Verdict& verdict) {
             if (!interface_flaw(a).empty() || !interface_flaw(b).empty()) continue;
             if (a.rdma_device && b.rdma_device) continue;
             if (a.parent == b.name || b.parent == a.name) continue;
-            const auto subnet = common_subnet(a, b);
-            if (!subnet) continue;
+            const auto common = common_subnet(a, b);
+            if (!common) continue;
             verdict.slow(
-                {.what = fmt::format("{} and {} share the subnet {}", a.name, b.name, *subnet),
+                {.what =
+                     fmt::format("{} and {} share the subnet {}", a.name, b.name, common->subnet),
                  .evidence = fmt::format("{} has {}; {} has {}", a.name, join(a.addresses, ", "),
                                          b.name, join(b.addresses, ", ")),
                  .effect = "the kernel sends by the route, so traffic may leave by the "
                            "other port than the one that NCCL chose, and connections "
                            "may time out",
-                 .fix = fmt::format("give them different subnets, or a higher metric "
-                                    "to one: ip route change {} dev {} metric 200; "
-                                    "sysctl net.ipv4.conf.all.arp_ignore=1 "
+                 .fix = fmt::format("ip rule add from {} table 100 && ip route add {} dev {} table "
+                                    "100 && sysctl net.ipv4.conf.all.arp_ignore=1 "
                                     "net.ipv4.conf.all.arp_announce=2",
-                                    *subnet, b.name)});
+                                    common->address, common->subnet, b.name),
+                 .remark = "as root, until the next boot; better give them different subnets"});
         }
 }
 
@@ -112,8 +120,7 @@ void unreachable_pick(const Patient& patient, Verdict& verdict) {
     std::string fix = "set NCCL_SOCKET_IFNAME to the interface that the other nodes reach";
     for (const Setting& setting : patient.plan.settings)
         if (setting.name == kSocketIfname && setting.value)
-            fix = fmt::format("export NCCL_SOCKET_IFNAME={} (toporun sets it when it launches)",
-                              shell_word(*setting.value));
+            fix = fmt::format("export NCCL_SOCKET_IFNAME={}", shell_word(*setting.value));
     verdict.slow(
         {.what = fmt::format("NCCL by itself takes {}", and_list(bad)),
          .evidence = fmt::format("NCCL's own search gives {}", join(patient.plan.interfaces, ", ")),
@@ -160,7 +167,8 @@ void low_speed(const Patient& patient, Verdict& verdict) {
             {.what = fmt::format("{} runs at {:g} Mb/s", nic.name, *nic.speed_gbits * 1000),
              .evidence = fmt::format("/sys/class/net/{}/speed", nic.name),
              .effect = "12 MB/s at most: mostly a bad cable, or a switch port with a fixed speed",
-             .fix = fmt::format("ethtool {}; replace the cable", nic.name)});
+             .fix = fmt::format("ethtool {}", nic.name),
+             .remark = "replace the cable"});
     }
 }
 
@@ -181,12 +189,14 @@ void route_differs(const Patient& patient, Verdict& verdict) {
                     near.push_back(nic.name);
         }
         if (taken || near.empty()) continue;
-        verdict.slow({.what = fmt::format("traffic to {} leaves by {}, NCCL announces {}",
-                                          route.destination, route.interface, and_list(near)),
-                      .evidence = fmt::format("ip route get {}", route.destination),
-                      .effect = "connections may time out, or use the slower interface",
-                      .fix = fmt::format("ip route change for that subnet to dev {}", near.front()),
-                      .where = route.interface});
+        verdict.slow(
+            {.what = fmt::format("traffic to {} leaves by {}, NCCL announces {}", route.destination,
+                                 route.interface, and_list(near)),
+             .evidence = fmt::format("ip route get {}", route.destination),
+             .effect = "connections may time out, or use the slower interface",
+             .fix = fmt::format("ip route replace {} dev {}", route.destination, near.front()),
+             .remark = "as root; better correct the route of the whole subnet",
+             .where = route.interface});
     }
 }
 
@@ -206,10 +216,9 @@ void bond_member_down(const Patient& patient, Verdict& verdict) {
             if (nic->state == "down")
                 verdict.slow({.what = fmt::format("{}, a member of {}, is down", nic->name, bond),
                               .evidence = fmt::format("/sys/class/net/{}/operstate", nic->name),
-                              .effect = "the bond has less bandwidth and no spare",
-                              .fix = fmt::format("ip link set {} up; check its cable and "
-                                                 "switch port",
-                                                 nic->name),
+                              .effect = "the bond has less bandwidth, or no spare",
+                              .fix = fmt::format("ip link set {} up", nic->name),
+                              .remark = "check its cable and switch port",
                               .where = bond});
 }
 
@@ -261,12 +270,14 @@ void small_mtu(const Patient& patient, Verdict& verdict) {
                         nic.speed_gbits ? fmt::format(" at {:g} Gb/s", *nic.speed_gbits) : ""));
     }
     if (small.empty()) return;
-    verdict.note({.what = fmt::format("small packets on a fast network: {}", join(small, ", ")),
-                  .evidence = "MTU of the interface (ip link)",
-                  .effect = "six times the packets of MTU 9000 for the same data by TCP, which the "
-                            "CPUs pay for",
-                  .fix = "ip link set DEVICE mtu 9000 on all nodes (and on the members of a bond), "
-                         "if every switch on the way passes it"});
+    verdict.note(
+        {.what = fmt::format("small packets on a fast network: {}", join(small, ", ")),
+         .evidence = "MTU of the interface (ip link)",
+         .effect = "six times the packets of MTU 9000 for the same data by TCP, which the "
+                   "CPUs pay for",
+         .fix = "ip link set DEVICE mtu 9000",
+         .remark =
+             "on all nodes, and on the members of a bond, if every switch on the way passes it"});
 }
 
 constexpr Check kChecks[] = {

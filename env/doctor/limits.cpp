@@ -34,7 +34,8 @@ void open_files(const Patient& patient, Verdict& verdict) {
                   .evidence = "RLIMIT_NOFILE (ulimit -n)",
                   .effect = "NCCL's connections and the loaders' shared tensors end in 'Too many "
                             "open files'",
-                  .fix = "ulimit -n 65536, or docker run --ulimit nofile=65536:65536"});
+                  .fix = "ulimit -n 65536",
+                  .remark = "or docker run --ulimit nofile=65536:65536"});
 }
 
 void threads(const Patient& patient, Verdict& verdict) {
@@ -48,7 +49,8 @@ void threads(const Patient& patient, Verdict& verdict) {
                                       ranks, ranks == 1 ? "" : "s"),
                   .evidence = "RLIMIT_NPROC (ulimit -u) and the cgroup's pids.max",
                   .effect = "'Resource temporarily unavailable' as threads or loader workers start",
-                  .fix = "ulimit -u unlimited, or docker run --pids-limit=-1"});
+                  .fix = "ulimit -u unlimited",
+                  .remark = "or docker run --pids-limit=-1"});
 }
 
 void cpu_quota(const Patient& patient, Verdict& verdict) {
@@ -60,8 +62,9 @@ void cpu_quota(const Patient& patient, Verdict& verdict) {
                   .evidence = "cgroup cpu.max",
                   .effect = "the kernel stops all ranks for part of every 100 ms, and each "
                             "collective waits for the last",
-                  .fix = "docker run --cpus=N, or resources.limits.cpu in Kubernetes: at least 2 "
-                         "for each rank and 1 for each loader worker"});
+                  .fix = "docker run --cpus=N",
+                  .remark = "or resources.limits.cpu in Kubernetes: at least 2 for each rank and 1 "
+                            "for each loader worker"});
 }
 
 constexpr Check kChecks[] = {

@@ -62,13 +62,14 @@ void one_node_allowed(const Patient& patient, Verdict& verdict) {
         if (has_cpus && !cpus.contains(node)) without.push_back(std::to_string(node));
     }
     if (without.empty()) return;
-    verdict.slow({.what = fmt::format("no CPU of NUMA node{} {} may be used, but GPUs are there",
-                                      without.size() == 1 ? "" : "s", and_list(without)),
-                  .evidence = fmt::format("allowed CPUs {}", machine.cpu.allowed.text()),
-                  .effect = "the ranks of these GPUs, their host memory and loaders are on the "
-                            "other package",
-                  .fix = "widen the CPU set: srun --cpu-bind=none --cpus-per-task=N, docker run "
-                         "--cpuset-cpus=..., no taskset or numactl around the whole job"});
+    verdict.slow(
+        {.what = fmt::format("no CPU of NUMA node{} {} may be used, but GPUs are there",
+                             without.size() == 1 ? "" : "s", and_list(without)),
+         .evidence = fmt::format("allowed CPUs {}", machine.cpu.allowed.text()),
+         .effect = "the ranks of these GPUs, their host memory and loaders are on the "
+                   "other package",
+         .fix = "srun --cpu-bind=none --cpus-per-task=N",
+         .remark = "or docker run --cpuset-cpus=...; no taskset or numactl around the whole job"});
 }
 
 /// One or two CPUs on a machine of many: a binding that was meant for something else.
@@ -84,9 +85,9 @@ void few_cpus(const Patient& patient, Verdict& verdict) {
                              ranks == 1 ? "" : "s"),
          .evidence = fmt::format("allowed CPUs {} (taskset -p $$)", machine.cpu.allowed.text()),
          .effect = "the rank, NCCL's proxy thread and the loader workers share a core",
-         .fix = "mpirun --bind-to none; srun --cpus-per-task=N (22.05 to 23.02 do not "
-                "take it from sbatch: SRUN_CPUS_PER_TASK); docker without "
-                "--cpuset-cpus"});
+         .fix = "mpirun --bind-to none",
+         .remark = "or srun --cpus-per-task=N (Slurm 22.05 to 23.02 do not take it from sbatch: "
+                   "SRUN_CPUS_PER_TASK); docker without --cpuset-cpus"});
 }
 
 void balancing(const Patient& patient, Verdict& verdict) {
@@ -105,7 +106,8 @@ void balancing(const Patient& patient, Verdict& verdict) {
                   .evidence = "/proc/sys/kernel/numa_balancing",
                   .effect = "page scans interrupt the busy proxy threads; the more memory, the "
                             "longer (ROCm/rccl pull request 696)",
-                  .fix = "as root: sysctl kernel.numa_balancing=0"});
+                  .fix = "sysctl kernel.numa_balancing=0",
+                  .remark = "as root"});
 }
 
 void gpu_node_unknown(const Patient& patient, Verdict& verdict) {

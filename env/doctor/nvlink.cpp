@@ -79,9 +79,9 @@ void links_down(const Patient& patient, Verdict& verdict) {
                       .effect = fmt::format("{:.0f} % of the GPU's NVLink bandwidth is lost, and "
                                             "every ring through it runs at that pace",
                                             100.0 * count.inactive / all),
-                      .fix = "look for Xid 74 in dmesg; reset the GPUs (nvidia-smi --gpu-reset), "
-                             "reseat the bridge, then ask for repair; until then leave the GPU "
-                             "out (CUDA_VISIBLE_DEVICES)",
+                      .fix = "nvidia-smi --gpu-reset",
+                      .remark = "Xid 74 in dmesg tells of the link; reseat the bridge, then ask "
+                                "for repair; until then leave the GPU out (CUDA_VISIBLE_DEVICES)",
                       .where = fmt::format("GPU {}", gpu.index)});
     }
 }
@@ -108,15 +108,20 @@ void all_down(const Patient& patient, Verdict& verdict) {
              .evidence = "nvidia-smi nvlink -s",
              .effect = "the GPUs fall back to PCIe, about a tenth of the bandwidth, or CUDA does "
                        "not start (error 802)",
-             .fix = "systemctl status nvidia-fabricmanager (where there are NVSwitches); then "
-                    "nvidia-smi --gpu-reset or a reboot"});
+             .fix = "nvidia-smi --gpu-reset",
+             .remark = "or a reboot; where there are NVSwitches look at systemctl status "
+                       "nvidia-fabricmanager first"});
     if (perhaps.empty()) return;
     verdict.note({.what = fmt::format("no NVLink in use: all {} links of {} are down", links,
                                       gpus_text(patient.machine(), perhaps)),
                   .evidence = "nvidia-smi nvlink -s",
                   .effect = "the GPUs talk over PCIe; that is normal for cards without a bridge",
-                  .fix = "where bridges are fitted: reseat them, then nvidia-smi --gpu-reset"});
+                  .fix = "nvidia-smi --gpu-reset",
+                  .remark = "after the bridges, where they are fitted, were reseated"});
 }
+
+/// A100: the first modules that eight of are joined by switches on every board.
+constexpr int kAmpere = 80;
 
 /// SXM modules have NVLink on every board.
 std::vector<int> modules(const Patient& patient) {
@@ -175,13 +180,14 @@ void perhaps_missing(const Patient& patient, Verdict& verdict) {
             if (path == PathType::DIS) continue;  // a cut capture does not tell the pair
             if (path != PathType::SYS || links[i].size() != count || links[i][j] != 0) return;
         }
-    verdict.note({.what = "no pair of GPUs has NVLink, and every pair is SYS",
-                  .evidence = fmt::format("{} GPUs, each with an adapter of its own", count),
-                  .effect =
-                      "normal for PCIe cards; of SXM modules the NVLinks are not up, which leaves "
-                      "about a tenth of the bandwidth",
-                  .fix = "nvidia-smi -L tells the model; of SXM modules: systemctl status "
-                         "nvidia-fabricmanager, in a guest the passthrough of the NVSwitches"});
+    verdict.note(
+        {.what = "no pair of GPUs has NVLink, and every pair is SYS",
+         .evidence = fmt::format("{} GPUs, each with an adapter of its own", count),
+         .effect = "normal for PCIe cards; of SXM modules the NVLinks are not up, which leaves "
+                   "about a tenth of the bandwidth",
+         .fix = "nvidia-smi -L",
+         .remark = "it tells the model; of SXM modules look at systemctl status "
+                   "nvidia-fabricmanager, in a guest at the passthrough of the NVSwitches"});
 }
 
 void missing(const Patient& patient, Verdict& verdict) {
@@ -202,6 +208,10 @@ void missing(const Patient& patient, Verdict& verdict) {
         if (!gpu_at(patient, gpu).links.empty() && count_links(gpu_at(patient, gpu)).active == 0)
             return;
     const bool guest = patient.machine().virtual_machine;
+    // Boards of up to four modules have no switches, V100 boards of eight neither.
+    const auto capability = compute_capability(gpu_at(patient, sxm.front()));
+    const bool switches =
+        sxm.size() > 8 || (sxm.size() > 4 && capability.value_or(kAmpere) >= kAmpere);
     std::vector<std::string> words;
     for (const PathType path : paths) words.emplace_back(detect::path_name(path));
     verdict.broken(
@@ -210,13 +220,15 @@ void missing(const Patient& patient, Verdict& verdict) {
          .evidence = fmt::format("{}: every pair is {}, with 0 NVLinks",
                                  gpu_at(patient, sxm.front()).name, join(words, " or ")),
          .effect = "the GPUs fall back to PCIe, about a tenth of the bandwidth",
-         .fix = guest ? "the hypervisor must pass the NVSwitches through, or run the fabric "
-                        "manager in its shared mode"
-                      : "systemctl start nvidia-fabricmanager (same version as the driver), then "
-                        "nvidia-smi nvlink -s; in a guest the passthrough of the NVSwitches"});
+         .fix = guest      ? "the hypervisor must pass the NVSwitches through, or run the fabric "
+                             "manager in its shared mode"
+                : switches ? "systemctl start nvidia-fabricmanager"
+                           : "nvidia-smi nvlink -s",
+         .remark = guest      ? ""
+                   : switches ? "of the driver's version, then look at nvidia-smi nvlink -s; in a "
+                                "guest at the passthrough of the NVSwitches"
+                              : "look for Xid messages in dmesg, reset the GPUs or reboot"});
 }
-
-constexpr int kAmpere = 80;  // A100: the first modules that are joined by switches on every board
 
 /// Boards on which every pair has the same NVLinks: A100 and later modules, and whatever stands
 /// behind NVSwitches.
@@ -251,7 +263,8 @@ void missing_pair(const Patient& patient, Verdict& verdict) {
                              count == 1 ? "" : "s", count == 1 ? "has" : "have", with),
          .evidence = fmt::format("pairs without: {}", pairs_text(patient.machine(), without)),
          .effect = "NCCL takes PCIe between them, and collectives run at that pace",
-         .fix = "nvidia-smi nvlink -s; dmesg | grep -i xid; reset the GPUs or reboot"});
+         .fix = "nvidia-smi nvlink -s; dmesg | grep -i xid",
+         .remark = "reset the GPUs or reboot"});
 }
 
 /// Through switches the number of a pair is the smaller of both GPUs.
@@ -278,8 +291,8 @@ void uneven(const Patient& patient, Verdict& verdict) {
                       .effect = fmt::format("{:.0f} % of the NVLink bandwidth is lost there, and "
                                             "every ring runs at that pace",
                                             100.0 * (best - links) / best),
-                      .fix = "nvidia-smi nvlink -s names the links; reset the GPUs or ask for "
-                             "repair"});
+                      .fix = "nvidia-smi nvlink -s",
+                      .remark = "it names the links; reset the GPUs or ask for repair"});
     }
 }
 
@@ -299,7 +312,8 @@ void speed_uneven(const Patient& patient, Verdict& verdict) {
                                  speeds.begin()->first, speeds.rbegin()->first),
              .evidence = "nvidia-smi nvlink -s",
              .effect = "rings through them run at the lower speed",
-             .fix = "nvidia-smi nvlink -e for errors; reset the GPUs or ask for repair",
+             .fix = "nvidia-smi nvlink -e",
+             .remark = "it counts errors; reset the GPUs or ask for repair",
              .where = name});
     }
 }

@@ -95,9 +95,9 @@ void refused_below_switch(const Patient& patient, Verdict& verdict) {
                              count, count == 1 ? "" : "s"),
          .evidence = fmt::format("pairs {} (nvidia-smi topo -p2p r)", pairs_text(machine, pairs)),
          .effect = "they go through shared memory, at about half the bandwidth",
-         .fix = "nvidia-smi topo -p2p r tells the reason (CNS: chipset, GNS: GPU, DR: "
-                "disabled by the registry); check confidential computing mode and "
-                "the driver's module options"});
+         .fix = "nvidia-smi topo -p2p r",
+         .remark = "it tells the reason (CNS: chipset, GNS: GPU, DR: disabled by the registry); "
+                   "check confidential computing mode and the driver's module options"});
 }
 
 /// c020: P2P writes from one package to the other go over the CPUs' own links.
@@ -127,7 +127,8 @@ void shm_disabled(const Patient& patient, Verdict& verdict) {
                   .evidence = set_text(patient, "NCCL_SHM_DISABLE"),
                   .effect = "GPU pairs without P2P go through the network stack, typically 5 to "
                             "20 times slower (estimated)",
-                  .fix = "unset NCCL_SHM_DISABLE, and enlarge /dev/shm if that was the reason"});
+                  .fix = "unset NCCL_SHM_DISABLE",
+                  .remark = "and enlarge /dev/shm if that was the reason"});
 }
 
 void ignore_disabled(const Patient& patient, Verdict& verdict) {
@@ -141,7 +142,8 @@ void ignore_disabled(const Patient& patient, Verdict& verdict) {
                   .effect = value >= 2 ? "NCCL uses P2P although the driver refuses it"
                                        : "a broken NVLink goes unnoticed: the pair uses shared "
                                          "memory",
-                  .fix = "unset NCCL_IGNORE_DISABLED_P2P and repair the link"});
+                  .fix = "unset NCCL_IGNORE_DISABLED_P2P",
+                  .remark = "and repair the link"});
 }
 
 constexpr Check kChecks[] = {

@@ -48,16 +48,16 @@ bool waits_for_manager(const Nic& nic) {
 /// What a port that is not up lacks, and what to look at.
 struct PortFault {
     std::string state;
-    std::string fix;
+    std::string remark;  ///< on what ibstat shows
 };
 PortFault port_fault(const Patient& patient, const std::vector<int>& ports) {
     const auto waiting = std::count_if(ports.begin(), ports.end(), [&](int port) {
         return waits_for_manager(nic_at(patient, port));
     });
-    if (waiting == 0) return {"down", "ibstat; check cable and switch port"};
+    if (waiting == 0) return {"down", "check cable and switch port"};
     const std::string manager =
-        "start the subnet manager (opensm, or the switch's), and check that it reaches the port "
-        "(ibstat, sminfo)";
+        "start the subnet manager (opensm, or the switch's), and check with sminfo that it reaches "
+        "the port";
     if (waiting == static_cast<std::ptrdiff_t>(ports.size()))
         return {"without a subnet manager (state Initializing)", manager};
     return {"down or without a subnet manager", manager + "; check cable and switch port"};
@@ -96,7 +96,8 @@ void port_down(const Patient& patient, Verdict& verdict) {
                   .effect = slow ? "the GPUs beside it send through farther adapters, which then "
                                    "carry twice the data"
                                  : "fewer rails than adapters, if the port was meant to be used",
-                  .fix = fault.fix + "; or leave it out with NCCL_IB_HCA on all nodes"});
+                  .fix = "ibstat",
+                  .remark = fault.remark + "; or leave it out with NCCL_IB_HCA on all nodes"});
 }
 
 void none_usable(const Patient& patient, Verdict& verdict) {
@@ -110,7 +111,8 @@ void none_usable(const Patient& patient, Verdict& verdict) {
                                       fault.state),
                   .evidence = "port state (ibstat, /sys/class/infiniband/*/ports/*/state)",
                   .effect = "NCCL says 'NET/IB : No device found' and takes TCP without an error",
-                  .fix = fault.fix});
+                  .fix = "ibstat",
+                  .remark = fault.remark});
 }
 
 /// Ports that have their GPU for themselves are meant to be alike.
@@ -142,8 +144,8 @@ void port_slow(const Patient& patient, Verdict& verdict) {
                           .evidence = "rate (ibstat, /sys/class/infiniband/*/ports/*/rate)",
                           .effect = "every rail waits for the slowest: collectives between nodes "
                                     "run at its pace",
-                          .fix = fmt::format("ibstat {}; check cable and switch port",
-                                             nic.rdma_device.value_or("")),
+                          .fix = fmt::format("ibstat {}", nic.rdma_device.value_or("")),
+                          .remark = "check cable and switch port",
                           .where = port_name(nic)});
         }
     }
@@ -167,8 +169,9 @@ void port_errors(const Patient& patient, Verdict& verdict) {
                                           ports.size() == 1 ? "has" : "have"),
                       .evidence = counters,
                       .effect = "if they still rise: retransmissions, and in the end 'status 12'",
-                      .fix = "look again after some minutes of load (ethtool -S, perfquery); a "
-                             "counter that rises asks for a new cable or transceiver",
+                      .fix = "perfquery",
+                      .remark = "or ethtool -S, again after some minutes of load: a counter that "
+                                "rises asks for a new cable or transceiver",
                       .where = ports.size() == 1 ? ports.front() : ""});
 }
 
@@ -191,8 +194,9 @@ void device_files(const Patient& patient, Verdict& verdict) {
                                   "an error",
                   .fix = machine.container
                              ? "docker run --device=/dev/infiniband --ulimit memlock=-1 "
-                               "--network=host ...; in Kubernetes the adapter's device plugin"
-                             : "modprobe ib_uverbs"});
+                               "--network=host ..."
+                             : "modprobe ib_uverbs",
+                  .remark = machine.container ? "in Kubernetes the adapter's device plugin" : ""});
 }
 
 /// Linux starts with 8 MiB (64 KiB before 5.16, MLOCK_LIMIT in include/uapi/linux/resource.h). NCCL
@@ -218,11 +222,12 @@ void memlock(const Patient& patient, Verdict& verdict) {
          .evidence = "RLIMIT_MEMLOCK (ulimit -l), no CAP_IPC_LOCK (CapEff in /proc/self/status)",
          .effect = "ibv_reg_mr fails with 'Cannot allocate memory' for who has no "
                    "CAP_IPC_LOCK, and NCCL stops",
-         .fix = machine.container ? "docker run --ulimit memlock=-1 ..., in Kubernetes "
-                                    "securityContext.capabilities.add: [IPC_LOCK]"
+         .fix = machine.container ? "docker run --ulimit memlock=-1 ..."
                                   : "memlock unlimited in /etc/security/limits.conf; for Slurm "
                                     "LimitMEMLOCK=infinity of slurmd and "
-                                    "PropagateResourceLimitsExcept=MEMLOCK"});
+                                    "PropagateResourceLimitsExcept=MEMLOCK",
+         .remark = machine.container ? "in Kubernetes securityContext.capabilities.add: [IPC_LOCK]"
+                                     : ""});
 }
 
 void hca_no_match(const Patient& patient, Verdict& verdict) {
@@ -241,7 +246,8 @@ void hca_no_match(const Patient& patient, Verdict& verdict) {
         {.what = fmt::format("{} matches no RDMA port that is up", assigned("NCCL_IB_HCA", *value)),
          .evidence = fmt::format("ports that are up: {}", and_list(usable)),
          .effect = "NCCL says 'NET/IB : No device found' and takes TCP without an error",
-         .fix = "unset NCCL_IB_HCA, or name ports that exist on every node"});
+         .fix = "unset NCCL_IB_HCA",
+         .remark = "or name ports that exist on every node"});
 }
 
 void hca_prefix(const Patient& patient, Verdict& verdict) {

@@ -108,9 +108,10 @@ void no_routable_gid(const Patient& patient, Verdict& verdict) {
                           v1_only ? "RoCE v1 GIDs only" : "no RoCE v2 GID with a routable address"),
                       .evidence = fmt::format("{} GIDs in use (show_gids)", nic->gids.size()),
                       .effect = "nodes behind another router are not reached by RDMA",
-                      .fix = v1_only ? "show_gids; update the adapter's firmware and the kernel: "
-                                       "both have known RoCE v2 for years"
-                                     : "give the port's interface an IP address",
+                      .fix = v1_only ? "show_gids" : "give the port's interface an IP address",
+                      .remark = v1_only ? "update the adapter's firmware and the kernel: both have "
+                                          "known RoCE v2 for years"
+                                        : "",
                       .where = port_name(*nic)});
     }
 }
@@ -128,8 +129,8 @@ void small_mtu(const Patient& patient, Verdict& verdict) {
                   .evidence = "MTU of the interface; verbs take 1024 below 1500",
                   .effect = "four times the packets of MTU 4096, and with them more work for "
                             "adapters and switches",
-                  .fix = "ip link set DEVICE mtu 9000 (4200 is enough), if every switch on the "
-                         "way passes it"});
+                  .fix = "ip link set DEVICE mtu 9000",
+                  .remark = "4200 is enough; if every switch on the way passes it"});
 }
 
 void mtu_differs(const Patient& patient, Verdict& verdict) {
@@ -146,7 +147,8 @@ void mtu_differs(const Patient& patient, Verdict& verdict) {
                   .evidence = join(words, "; "),
                   .effect = "connections between a large and a small one lose large packets or "
                             "run at the smaller size",
-                  .fix = "give all rails of all nodes the same MTU: ip link set DEVICE mtu 9000"});
+                  .fix = "ip link set DEVICE mtu 9000",
+                  .remark = "on all rails of all nodes"});
 }
 
 constexpr Check kChecks[] = {

@@ -21,7 +21,7 @@ struct SettingRow {
     bool nvidia = false;         ///< concerns NVIDIA's library, not RCCL
     std::string_view what;       ///< after "NAME: "
     std::string_view effect;
-    std::string_view fix = {};  ///< "" = unset it
+    std::string_view remark = {};  ///< on unsetting it
 };
 
 std::span<const SettingRow> obsolete_settings();

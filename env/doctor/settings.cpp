@@ -89,8 +89,8 @@ void from_table(const Patient& patient, Verdict& verdict, std::span<const Settin
             verdict.find(severity, {.what = fmt::format("{}: {}", set.name, row.what),
                                     .evidence = where_text(set),
                                     .effect = std::string(row.effect),
-                                    .fix = row.fix.empty() ? fmt::format("unset {}", set.name)
-                                                           : std::string(row.fix),
+                                    .fix = fmt::format("unset {}", set.name),
+                                    .remark = std::string(row.remark),
                                     .where = set.where});
             break;
         }
@@ -137,13 +137,13 @@ void gdr_level(const Patient& patient, Verdict& verdict) {
         const auto value = user_value(patient.inputs, name);
         if (!value || value->empty() || patient.inputs.rccl) continue;
         if (level_of_value(*value, patient.inputs.nccl)) continue;
-        verdict.slow(
-            {.what = fmt::format("{} is no level of {}", assigned(name, *value),
-                                 library_text(patient.inputs)),
-             .evidence = fmt::format("levels of this version: {}",
-                                     join(level_names(patient.inputs.nccl), " ")),
-             .effect = "NCCL ignores the value without a word and takes its default",
-             .fix = fmt::format("unset {}, or write one of the levels in upper case", name)});
+        verdict.slow({.what = fmt::format("{} is no level of {}", assigned(name, *value),
+                                          library_text(patient.inputs)),
+                      .evidence = fmt::format("levels of this version: {}",
+                                              join(level_names(patient.inputs.nccl), " ")),
+                      .effect = "NCCL ignores the value without a word and takes its default",
+                      .fix = fmt::format("unset {}", name),
+                      .remark = "or write one of the levels in upper case"});
     }
 }
 
@@ -174,7 +174,8 @@ void forced_protocol(const Patient& patient, Verdict& verdict) {
                   .evidence = assigned("NCCL_PROTO", *value),
                   .effect = "wrong data where a path does not keep 128-byte stores together "
                             "(NVIDIA/nccl issues 740, 831, 1261)",
-                  .fix = "unset NCCL_PROTO: NCCL uses LL128 where it is safe"});
+                  .fix = "unset NCCL_PROTO",
+                  .remark = "NCCL uses LL128 where it is safe"});
 }
 
 void nvls_off(const Patient& patient, Verdict& verdict) {
@@ -187,7 +188,8 @@ void nvls_off(const Patient& patient, Verdict& verdict) {
                   .evidence = set_text(patient, "NCCL_NVLS_ENABLE"),
                   .effect = "all-reduce inside the node takes 1.23 to 1.31 times as long on H200 "
                             "and B200 (measured, ml-engineering)",
-                  .fix = "unset NCCL_NVLS_ENABLE, unless the fabric fails without it"});
+                  .fix = "unset NCCL_NVLS_ENABLE",
+                  .remark = "unless the fabric fails without it"});
 }
 
 void socket_threads(const Patient& patient, Verdict& verdict) {
@@ -211,12 +213,14 @@ void ib_timeout(const Patient& patient, Verdict& verdict) {
                       .evidence = "1 to 31; the time is 4.096 us * 2^value",
                       .effect = *timeout == 0 ? "0 waits for ever: a broken link hangs the job"
                                               : "the adapter refuses it as it connects",
-                      .fix = "unset NCCL_IB_TIMEOUT, or 22 (17 s) for links that flap"});
+                      .fix = "unset NCCL_IB_TIMEOUT",
+                      .remark = "or 22 (17 s) for links that flap"});
     if (retries && (*retries < 0 || *retries > 7))
         verdict.slow({.what = fmt::format("NCCL_IB_RETRY_CNT={} is out of range", *retries),
                       .evidence = "the field has 3 bits: 0 to 7",
                       .effect = "the adapter refuses it or takes the low bits",
-                      .fix = "unset NCCL_IB_RETRY_CNT: 7 is the default"});
+                      .fix = "unset NCCL_IB_RETRY_CNT",
+                      .remark = "7 is the default"});
 }
 
 void net_absent(const Patient& patient, Verdict& verdict) {
@@ -228,7 +232,8 @@ void net_absent(const Patient& patient, Verdict& verdict) {
     verdict.broken({.what = "NCCL_NET=IB, but no RDMA port is up",
                     .evidence = "no active port in /sys/class/infiniband",
                     .effect = "NCCL finds no network of that name and stops",
-                    .fix = "unset NCCL_NET, or give the job its adapters"});
+                    .fix = "unset NCCL_NET",
+                    .remark = "or give the job its adapters"});
 }
 
 /// What images set to describe their machine is no news.
@@ -254,8 +259,9 @@ void conf_values(const Patient& patient, Verdict& verdict) {
                   .evidence = join(set, ", ") + (more > 0 ? fmt::format(" and {} more", more) : ""),
                   .effect = "they hold for every job of this host, also where nobody remembers "
                             "them",
-                  .fix = "look whether they are still wanted; NCCL_CONF_FILE=/dev/null leaves "
-                         "~/.nccl.conf out",
+                  .fix = "cat " + shell_word(file),
+                  .remark = "look whether they are still wanted; NCCL_CONF_FILE=/dev/null leaves "
+                            "~/.nccl.conf out, but not /etc/nccl.conf",
                   .where = file});
 }
 

@@ -53,7 +53,8 @@ void too_old(const Patient& patient, Verdict& verdict) {
              .evidence = fmt::format("{}; this generation needs NCCL {}",
                                      gpu_at(patient, gpus.front()).name, minimum.version),
              .effect = std::string(minimum.symptom),
-             .fix = "pip install --upgrade nvidia-nccl-cu12 (or -cu13), or a newer PyTorch",
+             .fix = "pip install --upgrade nvidia-nccl-cu12",
+             .remark = "nvidia-nccl-cu13 with CUDA 13; or a newer PyTorch",
              .where = patient.software().nccl_library.value_or("")});
     }
 }
@@ -76,8 +77,8 @@ void module_missing(const Patient& patient, Verdict& verdict) {
          .evidence = fmt::format("NVIDIA GPUs on the PCI bus, no nvidia in /proc/modules{}",
                                  loaded("nouveau") ? ", but nouveau" : ""),
          .effect = "CUDA finds no GPU",
-         .fix = "modprobe nvidia; install the driver if that fails, and blacklist "
-                "nouveau"});
+         .fix = "modprobe nvidia",
+         .remark = "install the driver if that fails, and blacklist nouveau"});
 }
 
 constexpr Check kChecks[] = {

@@ -27,7 +27,8 @@ void mig_on(const Patient& patient, Verdict& verdict) {
     verdict.note({.what = fmt::format("MIG is on for {}", gpus_text(patient.machine(), gpus)),
                   .evidence = "nvidia-smi --query-gpu=mig.mode.current --format=csv",
                   .effect = "no P2P and no NVLink between instances: NCCL uses shared memory",
-                  .fix = "nvidia-smi -mig 0 for jobs that use whole GPUs"});
+                  .fix = "nvidia-smi -mig 0",
+                  .remark = "as root, for jobs that use whole GPUs"});
 }
 
 struct Mask {
@@ -77,8 +78,9 @@ void mask_invalid(const Patient& patient, Verdict& verdict) {
                                  patient.machine().gpus.size() == 1 ? "" : "s"),
          .effect = mask->repeated ? "CUDA refuses a list with repeats"
                                   : "the driver stops reading there: 'invalid device ordinal'",
-         .fix = "name GPUs that nvidia-smi -L lists; inside a Slurm or Kubernetes job "
-                "they are counted from 0"});
+         .fix = "nvidia-smi -L",
+         .remark =
+             "name GPUs that it lists; inside a Slurm or Kubernetes job they are counted from 0"});
 }
 
 void device_order(const Patient& patient, Verdict& verdict) {
@@ -92,7 +94,8 @@ void device_order(const Patient& patient, Verdict& verdict) {
                   .evidence = fmt::format("{}, {} models, CUDA_DEVICE_ORDER is not PCI_BUS_ID",
                                           assigned(kCudaVisible, *list), models.size()),
                   .effect = "the numbers may select other GPUs than meant",
-                  .fix = "export CUDA_DEVICE_ORDER=PCI_BUS_ID, or use UUIDs"});
+                  .fix = "export CUDA_DEVICE_ORDER=PCI_BUS_ID",
+                  .remark = "or use UUIDs"});
 }
 
 constexpr Check kChecks[] = {

@@ -190,7 +190,7 @@ std::vector<std::string> opening_lines(const Prepared& prepared, const std::stri
     for (const env::Finding& finding : findings) {
         const bool note = finding.severity == env::Severity::note;
         remarks.push_back((note ? "note: " : "warning: ") + finding.what +
-                          (finding.fix.empty() ? "" : ": " + finding.fix));
+                          (finding.fix.empty() ? "" : ": " + env::fix_text(finding)));
     }
     for (const auto* notes : {&prepared.command.notes, &prepared.launch.notes})
         for (const std::string& note : *notes)

@@ -151,8 +151,9 @@ void say_findings(const env::Plan& plan, const Console& console) {
          {env::Severity::broken, env::Severity::slow, env::Severity::note})
         for (const env::Finding& finding : plan.findings)
             if (finding.severity == severity)
-                severity == env::Severity::note ? console.say("note: " + printable(finding.what))
-                                                : console.warn(finding.what, finding.fix);
+                severity == env::Severity::note
+                    ? console.say("note: " + printable(finding.what))
+                    : console.warn(finding.what, env::fix_text(finding));
 }
 
 }  // namespace

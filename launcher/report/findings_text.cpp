@@ -37,7 +37,8 @@ std::string block(const env::Finding& finding, bool colour) {
     return fmt::format("{}  {}  [{}]\n", severity_word(finding.severity, colour),
                        printable(finding.what), printable(finding.id)) +
            row("where:", finding.where) + row("seen:", finding.evidence) +
-           row("effect:", finding.effect) + row("fix:", finding.fix);
+           row("effect:", finding.effect) + row("fix:", finding.fix) +
+           row("remark:", finding.remark);
 }
 
 /// `text` broken between words into lines that start with `indent` blanks.

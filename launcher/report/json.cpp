@@ -76,6 +76,7 @@ Json findings_array(const std::vector<env::Finding>& findings) {
                           {"evidence", finding.evidence},
                           {"effect", finding.effect},
                           {"fix", finding.fix},
+                          {"remark", or_null(finding.remark)},
                           {"where", or_null(finding.where)}});
     }
     return result;

@@ -78,7 +78,8 @@ void add_share_steps(const RunFacts& facts, std::vector<std::string>& steps) {
 void add_fixes(const std::vector<env::Finding>& findings, env::Severity severity,
                std::vector<std::string>& steps) {
     for (const env::Finding& finding : findings) {
-        if (finding.severity == severity && !finding.fix.empty()) steps.push_back(finding.fix);
+        if (finding.severity == severity && !finding.fix.empty())
+            steps.push_back(env::fix_text(finding));
     }
 }
 

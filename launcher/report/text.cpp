@@ -234,7 +234,7 @@ void add_findings(const RunFacts& facts, Text& text) {
                               finding.what));
         text.detail("evidence", finding.evidence);
         text.detail("effect", finding.effect);
-        text.detail("fix", finding.fix);
+        text.detail("fix", env::fix_text(finding));
     }
 }
 

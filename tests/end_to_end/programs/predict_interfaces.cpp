@@ -23,7 +23,8 @@ int main(int argc, char** argv) {
     using namespace toporun;
     if (argc != 2) return 2;
     detect::Machine machine;
-    machine.nics = detect::detect_nics(detect::Files(""), false, machine.notes);
+    detect::PciTree pci{detect::Files("")};
+    machine.nics = detect::detect_nics(pci, false, {}, machine.notes);
     const env::SearchContext context{std::atoi(argv[1]), variable("NCCL_SOCKET_FAMILY"),
                                      variable("NCCL_COMM_ID")};
     for (const int position :

@@ -420,21 +420,23 @@ TEST_CASE("ports that wait for a subnet manager are not called down") {
     CHECK(found.what ==
           "RDMA port mlx5_1:1 is without a subnet manager (state Initializing) while 7 others are "
           "up");
-    CHECK(found.fix.find("subnet manager") != std::string::npos);
-    CHECK(found.fix.find("cable") == std::string::npos);
+    CHECK(found.fix == "ibstat");
+    CHECK(found.remark.find("subnet manager") != std::string::npos);
+    CHECK(found.remark.find("cable") == std::string::npos);
 }
 
 TEST_CASE("the words of findings that people search for") {
     const auto shm = examine(small_shm(4, "NVIDIA GeForce GTX 1080 Ti", PathType::PHB, 0));
     CHECK(finding(shm, "shm-too-small").severity == env::Severity::broken);
     CHECK(finding(shm, "shm-too-small").fix.find("--shm-size") != std::string::npos);
-    CHECK(finding(shm, "shm-too-small").fix.find("NCCL_SHM_DISABLE") == std::string::npos);
+    CHECK(finding(shm, "shm-too-small").remark.find("NCCL_SHM_DISABLE") == std::string::npos);
     const auto gid_index =
         examine(roce_with_four_gids(), user({{"NCCL_IB_GID_INDEX", "1"}}), doctor_job(2));
     CHECK(finding(gid_index, "roce-gid-link-local").what ==
           "GID 1 of mlx5_0:1 is link-local (fe80::1)");
-    CHECK(finding(gid_index, "roce-gid-link-local").fix ==
-          "export NCCL_IB_GID_INDEX=3 (index 3 is RoCE v2 of 192.0.2.10), the same on all nodes");
+    CHECK(finding(gid_index, "roce-gid-link-local").fix == "export NCCL_IB_GID_INDEX=3");
+    CHECK(finding(gid_index, "roce-gid-link-local").remark ==
+          "index 3 is RoCE v2 of 192.0.2.10, the same on all nodes");
     const auto links = examine(with_links(4, "Tesla V100-SXM2-32GB", 6, {"3", "5"}, 3));
     CHECK(finding(links, "nvlink-links-down").what == "GPU 3: NVLinks 3 and 5 inactive, 4 of 6 up");
     CHECK(finding(links, "nvlink-links-down").effect ==

@@ -62,6 +62,22 @@ TEST_CASE("every identifier has a section of the documentation, and every sectio
         CHECK_MESSAGE(known.contains((*match)[1].str()), (*match)[1].str());
 }
 
+TEST_CASE("what the documentation prints as code is a command") {
+    const std::string page = read(source_root() + "/docs/doctor.md");
+    const std::regex fix("\n\\* fix: `([^`]*)`");
+    const std::regex prose("[;,] |: | (if|or|and|then|where) |\n");
+    int found = 0;
+    for (auto match = std::sregex_iterator(page.begin(), page.end(), fix);
+         match != std::sregex_iterator(); ++match) {
+        const std::string code = (*match)[1].str();
+        CAPTURE(code);
+        ++found;
+        CHECK_FALSE(std::regex_search(std::regex_replace(code, std::regex("; dmesg"), ""), prose));
+    }
+    CHECK(found > 40);
+    CHECK(page.find("Ibv_") == std::string::npos);
+}
+
 TEST_CASE("what decide finds is in the list of the doctor") {
     const auto known = listed();
     const std::regex written("[{(]\"([a-z0-9]+(-[a-z0-9]+)+)\",\\s*(Severity|first|name|for_gpus)");

@@ -11,7 +11,7 @@ env::Diagnosis diagnosis() {
     env::Diagnosis made;
     made.findings = {
         {"shm-too-small", env::Severity::broken, "/dev/shm has 64 MiB", "df -h /dev/shm",
-         "NCCL stops", "docker run --shm-size=8g", ""},
+         "NCCL stops", "docker run --shm-size=8g", "", "or --ipc=\x1bhost"},
         {"rdma-port-slow", env::Severity::slow, "mlx5_1:1 runs at \x1b[31m200 Gb/s", "ibstat", "",
          "replace the cable\nreboot", "mlx5_1:1"},
     };
@@ -31,7 +31,9 @@ TEST_CASE("findings as JSON hold the contract's keys") {
                                                 {"evidence", "df -h /dev/shm"},
                                                 {"effect", "NCCL stops"},
                                                 {"fix", "docker run --shm-size=8g"},
+                                                {"remark", "or --ipc=\x1bhost"},
                                                 {"where", nullptr}});
+    CHECK(json["findings"][1]["remark"].is_null());
     CHECK(json["findings"][1]["where"] == "mlx5_1:1");
     CHECK(json["checks"]["total"] == 90);
     CHECK(json["checks"]["not_made"] == 3);
@@ -50,6 +52,7 @@ TEST_CASE("findings as text are safe for a terminal and end with a count") {
           "        seen:   df -h /dev/shm\n"
           "        effect: NCCL stops\n"
           "        fix:    docker run --shm-size=8g\n"
+          "        remark: or --ipc=\\x1bhost\n"
           "\n"
           "slow    mlx5_1:1 runs at \\x1b[31m200 Gb/s  [rdma-port-slow]\n"
           "        where:  mlx5_1:1\n"
