@@ -120,7 +120,7 @@ void gpu_slots(const Patient& patient, Verdict& verdict) {
     }
 }
 
-/// An adapter whose PCIe link carries less than its port.
+/// An adapter whose PCIe link carries less than its port. A hypervisor may show a guest any link.
 void nic_link(const Patient& patient, Verdict& verdict) {
     for (const Nic& nic : patient.machine().nics) {
         const auto now = link_gbytes_per_s(nic.pcie_generation_now, nic.pcie_width_now);
@@ -131,7 +131,8 @@ void nic_link(const Patient& patient, Verdict& verdict) {
         const bool trained_down =
             (nic.pcie_width && *nic.pcie_width_now < *nic.pcie_width) ||
             (nic.pcie_generation && *nic.pcie_generation_now < *nic.pcie_generation);
-        verdict.slow(
+        verdict.find(
+            patient.machine().virtual_machine ? Severity::note : Severity::slow,
             {.what = fmt::format("{} has a port of {:g} Gb/s on a PCIe link of {:.0f} "
                                  "Gb/s",
                                  port_name(nic), *nic.speed_gbits, *now * 8),
