@@ -1,6 +1,5 @@
 #include "detect/import/hwloc_devices.hpp"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include "base/text.hpp"
 #include "detect/import/hwloc_processors.hpp"
 #include "detect/network/interface_names.hpp"
+#include "detect/network/port_tables.hpp"
 #include "detect/pci/pci.hpp"
 
 namespace toporun::detect {
@@ -266,14 +266,8 @@ std::vector<int> hwloc_ports(const HwlocObject& rdma) {
 
 /// hwloc writes all eight words of the address.
 void add_first_gid(const HwlocObject& rdma, int port, bool infiniband, Nic& nic) {
-    const std::string text = rdma.info(fmt::format("Port{}GID0", port));
-    in6_addr address{};
-    std::array<char, INET6_ADDRSTRLEN> shortest{};
-    if (text.find_first_not_of("0:") == std::string::npos ||  // an entry not in use
-        inet_pton(AF_INET6, text.c_str(), &address) != 1 ||
-        inet_ntop(AF_INET6, &address, shortest.data(), shortest.size()) == nullptr)
-        return;
-    nic.gids.push_back({0, shortest.data(), infiniband ? "IB" : "", ""});
+    const std::string address = canonical_gid(rdma.info(fmt::format("Port{}GID0", port)));
+    if (!address.empty()) nic.gids.push_back({0, address, infiniband ? "IB" : "", ""});
 }
 
 /// What stands on one PCI function, or alone on none.

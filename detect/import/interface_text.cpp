@@ -13,6 +13,7 @@
 #include "detect/network/interface_names.hpp"
 #include "detect/network/network.hpp"
 #include "detect/network/port_state.hpp"
+#include "detect/network/port_tables.hpp"
 
 namespace toporun::detect {
 namespace {
@@ -234,13 +235,10 @@ std::optional<double> listed_rate(std::string_view text) {
 
 std::optional<Gid> listed_gid(int index, std::string_view address, std::string_view type,
                               std::string_view interface) {
-    const auto canonical = address_with_prefix(trim(address));
-    if (!canonical || canonical->find(':') == std::string::npos || *canonical == "::" ||
-        canonical->find('/') != std::string::npos)
-        return std::nullopt;
     Gid gid;
     gid.index = index;
-    gid.address = *canonical;
+    gid.address = canonical_gid(std::string(trim(address)));
+    if (gid.address.empty()) return std::nullopt;
     const std::string word = lower(trim(type));
     if (word.ends_with("v2"))
         gid.type = "RoCE v2";

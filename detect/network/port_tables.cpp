@@ -17,17 +17,6 @@ namespace {
 constexpr int kMostGids = 256;     ///< size of the largest table, RoCE on mlx5
 constexpr int kMostEmptyGids = 8;  ///< in a row, before a short search ends
 
-/// In the shortest form; "" for an entry that is empty or no address.
-std::string gid_text(const std::string& text) {
-    std::array<unsigned char, 16> bytes{};
-    char shortest[INET6_ADDRSTRLEN] = "";
-    if (inet_pton(AF_INET6, text.c_str(), bytes.data()) != 1 ||
-        std::all_of(bytes.begin(), bytes.end(), [](unsigned char byte) { return byte == 0; }) ||
-        inet_ntop(AF_INET6, bytes.data(), shortest, sizeof shortest) == nullptr)
-        return {};
-    return shortest;
-}
-
 /// sysfs has one word for InfiniBand and RoCE version 1: "IB/RoCE v1".
 std::string gid_type(const std::string& word, bool is_infiniband) {
     if (word == "RoCE v2") return word;
@@ -56,7 +45,7 @@ std::optional<Gid> read_gid(const Files& files, const std::string& port_director
     const std::string number = std::to_string(index);
     Gid gid;
     gid.index = index;
-    gid.address = gid_text(files.line(port_directory + "/gids/" + number).value_or(""));
+    gid.address = canonical_gid(files.line(port_directory + "/gids/" + number).value_or(""));
     if (gid.address.empty()) return std::nullopt;
     const std::string attributes = port_directory + "/gid_attrs";
     gid.type = gid_type(files.line(attributes + "/types/" + number).value_or(""), is_infiniband);
@@ -65,6 +54,16 @@ std::optional<Gid> read_gid(const Files& files, const std::string& port_director
 }
 
 }  // namespace
+
+std::string canonical_gid(const std::string& text) {
+    std::array<unsigned char, 16> bytes{};
+    char shortest[INET6_ADDRSTRLEN] = "";
+    if (inet_pton(AF_INET6, text.c_str(), bytes.data()) != 1 ||
+        std::all_of(bytes.begin(), bytes.end(), [](unsigned char byte) { return byte == 0; }) ||
+        inet_ntop(AF_INET6, bytes.data(), shortest, sizeof shortest) == nullptr)
+        return {};
+    return shortest;
+}
 
 std::vector<Gid> read_gids(const Files& files, const std::string& port_directory,
                            bool is_infiniband, bool whole, std::optional<int> wanted) {

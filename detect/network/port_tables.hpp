@@ -9,6 +9,9 @@
 
 namespace toporun::detect {
 
+/// A GID in the shortest form, "fe80::1"; "" for an entry that is empty (all zero) or no address.
+std::string canonical_gid(const std::string& text);
+
 /// The GID table of a port directory (/sys/class/infiniband/D/ports/P) without its empty entries.
 /// Not `whole`: the search ends after a few empty entries, for a table of 256 costs a millisecond
 /// and is filled from the start. The entry `wanted` is read in any case.
