@@ -36,6 +36,7 @@ struct Gpu {
     std::string name;    ///< "NVIDIA H100 80GB HBM3"; "" when unknown
     std::string vendor;  ///< "nvidia", "amd"
     std::optional<PciAddress> pci;
+    std::string pci_id;               ///< vendor and device: "10de:2330"; "" unknown
     std::optional<std::string> uuid;  ///< "GPU-..."
     std::optional<int> numa_node;     ///< OS index
     /// OS index of the NUMA node that its own memory is, where the CPU reaches it coherently
@@ -115,6 +116,7 @@ struct Nic {
     std::optional<int> mtu;
     std::vector<std::string> addresses;  ///< with prefix length: "10.0.0.1/24", "fe80::1/64"
     std::optional<PciAddress> pci;
+    std::string pci_id;  ///< vendor and device: "15b3:1021"; "" unknown
     std::optional<int> numa_node;
     std::optional<std::string> rdma_device;  ///< "mlx5_0"
     std::optional<int> port;
@@ -223,6 +225,7 @@ struct Software {
     std::vector<std::string> conf_files;      ///< nccl.conf files that NCCL would read
     std::vector<std::string> topology_files;  ///< topology XML that NCCL would read or images ship
     std::vector<NcclPlugin> nccl_plugin_files;  ///< the files behind nccl_plugins, in search order
+    std::vector<std::string> vendor_files;      ///< of cloud and fabric makers: "/usr/local/gib"
     friend bool operator==(const Software&, const Software&) = default;
 };
 
@@ -272,8 +275,11 @@ struct Machine {
     std::vector<Route> routes;  ///< to the addresses that were asked for
     Software software;
     std::string hostname;
-    std::string vendor;   ///< DMI sys_vendor
-    std::string product;  ///< DMI product_name
+    std::string vendor;         ///< DMI sys_vendor
+    std::string product;        ///< DMI product_name
+    std::string asset_tag;      ///< DMI chassis_asset_tag: some clouds name themselves here
+    std::string board;          ///< DMI board_vendor and board_name
+    std::string instance_type;  ///< as the cloud told cloud-init: "Standard_ND96isr_H100_v5"
     bool container = false;
     bool virtual_machine = false;
     std::vector<std::string> notes;  ///< why a fact is missing

@@ -30,16 +30,17 @@ void make_all_printable(Texts&... texts) {
 }  // namespace
 
 void make_printable(Machine& machine) {
-    make_all_printable(machine.hostname, machine.vendor, machine.product, machine.notes,
-                       machine.cpu.vendor, machine.cpu.model, machine.cpu.architecture);
+    make_all_printable(machine.hostname, machine.vendor, machine.product, machine.asset_tag,
+                       machine.board, machine.instance_type, machine.notes, machine.cpu.vendor,
+                       machine.cpu.model, machine.cpu.architecture);
     for (Gpu& gpu : machine.gpus) {
-        make_all_printable(gpu.name, gpu.vendor, gpu.uuid, gpu.architecture, gpu.throttle_reasons,
-                           gpu.fabric_state, gpu.fabric_status);
+        make_all_printable(gpu.name, gpu.vendor, gpu.pci_id, gpu.uuid, gpu.architecture,
+                           gpu.throttle_reasons, gpu.fabric_state, gpu.fabric_status);
         for (GpuLink& link : gpu.links) make_printable(link.peer_kind);
     }
     for (Nic& nic : machine.nics) {
         make_all_printable(nic.name, nic.state, nic.addresses, nic.rdma_device, nic.master,
-                           nic.parent, nic.driver, nic.guid, nic.port_state);
+                           nic.parent, nic.driver, nic.guid, nic.port_state, nic.pci_id);
         for (Gid& gid : nic.gids) make_all_printable(gid.address, gid.type, gid.interface);
         for (PortCounter& counter : nic.errors) make_printable(counter.name);
     }
@@ -50,7 +51,7 @@ void make_printable(Machine& machine) {
                        software.kernel, software.nccl_plugins, software.iommu_mode,
                        software.modules, software.peer_memory_clients, software.container_kind,
                        software.hypervisor, software.scheduler, software.conf_files,
-                       software.topology_files);
+                       software.topology_files, software.vendor_files);
     for (NcclPlugin& plugin : software.nccl_plugin_files)
         make_all_printable(plugin.name, plugin.file, plugin.maker);
 }

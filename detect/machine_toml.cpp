@@ -157,6 +157,7 @@ Pairs gpu_pairs(const Gpu& gpu) {
     pairs.text("vendor", gpu.vendor);
     pairs.text("architecture", gpu.architecture);
     pairs.text("pci", gpu.pci);
+    pairs.text("pci_id", gpu.pci_id);
     pairs.text("uuid", gpu.uuid);
     pairs.number("numa_node", gpu.numa_node);
     pairs.number("memory_numa_node", gpu.memory_numa_node);
@@ -200,6 +201,7 @@ Pairs nic_pairs(const Nic& nic) {
     pairs.number("mtu", nic.mtu);
     pairs.texts("addresses", nic.addresses);
     pairs.text("pci", nic.pci);
+    pairs.text("pci_id", nic.pci_id);
     pairs.number("numa_node", nic.numa_node);
     pairs.text("rdma_device", nic.rdma_device);
     pairs.number("port", nic.port);
@@ -284,6 +286,7 @@ Pairs software_pairs(const Software& software) {
     table_rows(pairs, "nccl_plugin_files", software.nccl_plugin_files, plugin_pairs);
     pairs.texts("conf_files", software.conf_files);
     pairs.texts("topology_files", software.topology_files);
+    pairs.texts("vendor_files", software.vendor_files);
     pairs.text("kernel", software.kernel);
     pairs.text("iommu_mode", software.iommu_mode);
     pairs.flag("iommu_translating", software.iommu_translating);
@@ -315,6 +318,9 @@ Pairs top_pairs(const Machine& machine) {
     pairs.text("hostname", machine.hostname);
     pairs.text("vendor", machine.vendor);
     pairs.text("product", machine.product);
+    pairs.text("asset_tag", machine.asset_tag);
+    pairs.text("board", machine.board);
+    pairs.text("instance_type", machine.instance_type);
     pairs.flag("container", machine.container);
     pairs.flag("virtual_machine", machine.virtual_machine);
     pairs.flag("nvswitch", machine.nvswitch);

@@ -45,6 +45,7 @@ Gpu read_gpu(TomlTable& table, std::size_t position) {
     gpu.vendor = text(table, "vendor");
     gpu.architecture = text(table, "architecture");
     gpu.pci = pci(table, "pci");
+    gpu.pci_id = pci_id(table, "pci_id");
     gpu.uuid = table.string("uuid");
     gpu.numa_node = index(table, "numa_node");
     gpu.memory_numa_node = index(table, "memory_numa_node");
@@ -100,6 +101,7 @@ Nic read_nic(TomlTable& table) {
     nic.mtu = index(table, "mtu");
     nic.addresses = texts(table, "addresses");
     nic.pci = pci(table, "pci");
+    nic.pci_id = pci_id(table, "pci_id");
     nic.numa_node = index(table, "numa_node");
     nic.rdma_device = table.string("rdma_device");
     nic.port = index(table, "port", kMostRdmaPort);

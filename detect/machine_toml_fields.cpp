@@ -53,6 +53,14 @@ std::optional<PciAddress> pci(TomlTable& table, const std::string& key) {
     return address;
 }
 
+std::string pci_id(TomlTable& table, const std::string& key) {
+    const std::string found = text(table, key);
+    if (!found.empty() && !is_pci_id(found))
+        table.fail(key, fmt::format("'{}' is no vendor and device", printable(found)),
+                   "write it like 15b3:1021");
+    return found;
+}
+
 std::string text(TomlTable& table, const std::string& key) {
     return table.string(key).value_or("");
 }

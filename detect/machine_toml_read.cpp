@@ -61,6 +61,7 @@ void read_software(TomlTable& top, Software& software) {
     software.nccl_plugin_files = read_plugins(*table);
     software.conf_files = texts(*table, "conf_files");
     software.topology_files = texts(*table, "topology_files");
+    software.vendor_files = texts(*table, "vendor_files");
     read_system(*table, software);
 }
 
@@ -87,6 +88,9 @@ Machine machine_from_toml(std::string_view content, std::string_view file) {
     machine.hostname = text(top, "hostname");
     machine.vendor = text(top, "vendor");
     machine.product = text(top, "product");
+    machine.asset_tag = text(top, "asset_tag");
+    machine.board = text(top, "board");
+    machine.instance_type = text(top, "instance_type");
     machine.container = top.boolean("container").value_or(false);
     machine.virtual_machine = top.boolean("virtual_machine").value_or(false);
     machine.nvswitch = top.boolean("nvswitch").value_or(false);

@@ -20,7 +20,8 @@ std::optional<std::uint64_t> size(TomlTable& table, const std::string& key);
 std::optional<double> positive(TomlTable& table, const std::string& key);
 CpuSet cpus(TomlTable& table, const std::string& key);
 std::optional<PciAddress> pci(TomlTable& table, const std::string& key);
-std::string text(TomlTable& table, const std::string& key);  ///< "" when left out
+std::string pci_id(TomlTable& table, const std::string& key);  ///< "" when left out
+std::string text(TomlTable& table, const std::string& key);    ///< "" when left out
 std::vector<std::string> texts(TomlTable& table, const std::string& key);
 
 /// One of `known`, "" when left out; `what` as in "a state".

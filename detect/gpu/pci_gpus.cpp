@@ -30,6 +30,7 @@ Gpu read_gpu(PciTree& pci, const PciDevice& device) {
     Gpu gpu;
     gpu.vendor = device.vendor == kVendorNvidia ? "nvidia" : "amd";
     gpu.pci = device.address;
+    gpu.pci_id = pci_id_text(device.vendor, device.device);
     gpu.numa_node = device.numa_node;
     gpu.cpus = local_cpus(files, directory);
     const PcieLink& link = pci.link(device.address);

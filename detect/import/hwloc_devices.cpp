@@ -27,6 +27,7 @@ constexpr std::size_t kMostHwlocNics = 4096;
 struct PciType {
     unsigned device_class = 0;  ///< class and subclass
     unsigned vendor = 0;
+    unsigned device = 0;
 };
 
 std::optional<unsigned> pci_word(std::string_view text) {
@@ -40,7 +41,15 @@ std::optional<unsigned> pci_word(std::string_view text) {
 PciType pci_type(const HwlocObject& object) {
     const std::string_view text = object.pci_type;
     if (text.size() < 10 || text[5] != '[') return {};
-    return {pci_word(text.substr(0, 4)).value_or(0), pci_word(text.substr(6, 4)).value_or(0)};
+    const unsigned device = text.size() < 15 ? 0 : pci_word(text.substr(11, 4)).value_or(0);
+    return {pci_word(text.substr(0, 4)).value_or(0), pci_word(text.substr(6, 4)).value_or(0),
+            device};
+}
+
+/// "10de:1eb8", "" where the file does not tell.
+std::string pci_id_of(const HwlocObject& object) {
+    const PciType type = pci_type(object);
+    return pci_id_text(type.vendor, type.device);
 }
 
 struct GpuFamily {
@@ -228,6 +237,7 @@ Gpu make_hwloc_gpu(const HwlocDocument& document, const Cpu& cpu, const GpuCandi
     Gpu gpu;
     gpu.vendor = candidate.vendor == kVendorNvidia ? "nvidia" : "amd";
     gpu.pci = PciAddress::parse(document.objects[candidate.object].pci_busid);
+    gpu.pci_id = pci_id_of(document.objects[candidate.object]);
     set_model(document, candidate, gpu);
     const std::string uuid = info_of(document, candidate, "NVIDIAUUID");
     if (uuid.starts_with("GPU-")) gpu.uuid = uuid;
@@ -303,6 +313,7 @@ class HwlocNics {
         nic.state = "unknown";
         nic.os_index = static_cast<int>(devices_.nics.size()) + 1;
         nic.pci = PciAddress::parse(document_.objects[function.object].pci_busid);
+        nic.pci_id = pci_id_of(document_.objects[function.object]);
         nic.numa_node = hwloc_locality(document_, cpu_, function.object).numa_node;
         return nic;
     }

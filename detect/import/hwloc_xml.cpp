@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/text.hpp"
 #include "detect/gpu/gpu_links.hpp"
 #include "detect/import/formats.hpp"
 #include "detect/import/hwloc_devices.hpp"
@@ -193,6 +194,8 @@ void read_hwloc_host(const HwlocDocument& document, Machine& machine) {
     if (machine.vendor.empty()) machine.vendor = info("DMIBoardVendor");
     machine.product = info("DMIProductName");
     if (machine.product.empty()) machine.product = info("PlatformModel");
+    machine.asset_tag = info("DMIChassisAssetTag");
+    machine.board = std::string(trim(info("DMIBoardVendor") + " " + info("DMIBoardName")));
     machine.software.kernel = info("OSRelease");
     std::uint64_t memory = 0;
     for (const NumaNode& node : machine.cpu.numa_nodes)

@@ -86,6 +86,7 @@ void merge_software(Software& into, const Software& from, Facts& facts) {
     facts.take(into.scheduler, from.scheduler, subject, "scheduler");
     append_new(into.conf_files, from.conf_files);
     append_new(into.topology_files, from.topology_files);
+    append_new(into.vendor_files, from.vendor_files);
 }
 
 void merge_routes(std::vector<Route>& into, const std::vector<Route>& from) {
@@ -103,6 +104,9 @@ void merge_into(Machine& into, const Machine& from, Facts& facts) {
     facts.take(into.hostname, from.hostname, "machine", "hostname");
     facts.take(into.vendor, from.vendor, "machine", "vendor");
     facts.take(into.product, from.product, "machine", "product");
+    facts.take(into.asset_tag, from.asset_tag, "machine", "asset_tag");
+    facts.take(into.board, from.board, "machine", "board");
+    facts.take(into.instance_type, from.instance_type, "machine", "instance_type");
     into.container = into.container || from.container;
     into.virtual_machine = into.virtual_machine || from.virtual_machine;
 }

@@ -37,6 +37,7 @@ void merge_gpu(Gpu& into, const Gpu& from, Facts& facts) {
     facts.take(into.name, from.name, subject, "the name");
     facts.take(into.vendor, from.vendor, subject, "the vendor");
     facts.take(into.pci, from.pci, subject, "the bus id");
+    facts.take(into.pci_id, from.pci_id, subject, "vendor and device");
     facts.take(into.uuid, from.uuid, subject, "the UUID");
     facts.take(into.numa_node, from.numa_node, subject, "the NUMA node");
     facts.take(into.cpus, from.cpus, subject, "the CPU list");

@@ -93,6 +93,7 @@ void merge_nic(Nic& into, const Nic& from, Facts& facts) {
     facts.take(into.speed_gbits, from.speed_gbits, subject, "the speed");
     append_new(into.addresses, from.addresses, std::equal_to<>());
     facts.take(into.pci, from.pci, subject, "the bus id");
+    facts.take(into.pci_id, from.pci_id, subject, "vendor and device");
     facts.take(into.numa_node, from.numa_node, subject, "the NUMA node");
     facts.take(into.rdma_device, from.rdma_device, subject, "the RDMA device");
     facts.take(into.port, from.port, subject, "the port");

@@ -106,6 +106,7 @@ void take_gpus(const TopologyXml& xml, Machine& machine) {
         gpu.vendor = facts.vendor;
         gpu.name = gpu_name(facts.ids.vendor, facts.ids.device);
         gpu.pci = place.address;
+        gpu.pci_id = pci_id_text(facts.ids.vendor, facts.ids.device);
         gpu.numa_node = known_node(xml.tree.cpus[place.parent.cpu]);
         gpu.cpus = xml.affinities[place.parent.cpu];
         gpu.pcie_generation = facts.generation;
@@ -169,6 +170,7 @@ Nic make_nic(const TopologyXml& xml, std::size_t adapter, const XmlNet* net) {
     nic.kind = kind_of(facts, net);
     nic.state = "unknown";
     nic.pci = place.address;
+    nic.pci_id = pci_id_text(facts.ids.vendor, facts.ids.device);
     nic.numa_node = known_node(xml.tree.cpus[place.parent.cpu]);
     nic.pcie_generation = facts.generation;
     nic.pcie_width = facts.width;

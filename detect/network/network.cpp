@@ -39,7 +39,10 @@ void read_device(PciTree& pci, const std::string& directory, Nic& nic) {
     nic.virtual_function = is_virtual_function(files, directory + "/device", nic.driver);
     nic.pci = pci_in_path(*device);
     if (!nic.pci) return;
-    if (const auto& on_bus = pci.device(*nic.pci)) nic.numa_node = on_bus->numa_node;
+    if (const auto& on_bus = pci.device(*nic.pci)) {
+        nic.numa_node = on_bus->numa_node;
+        nic.pci_id = pci_id_text(on_bus->vendor, on_bus->device);
+    }
     const PcieLink& link = pci.link(*nic.pci);
     nic.pcie_generation = link.generation;
     nic.pcie_width = link.width;

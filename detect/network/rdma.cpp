@@ -34,6 +34,7 @@ struct Device {
     std::string driver;
     bool virtual_function = false;
     std::optional<PciAddress> pci;
+    std::string pci_id;
     std::optional<int> numa_node;
     PcieLink link;
 };
@@ -82,7 +83,10 @@ Device read_device(PciTree& pci, const std::string& name) {
         is_virtual_function(files, device.directory + "/device", device.driver);
     device.pci = pci_in_path(files.real_path(device.directory + "/device").value_or(""));
     if (!device.pci) return device;
-    if (const auto& on_bus = pci.device(*device.pci)) device.numa_node = on_bus->numa_node;
+    if (const auto& on_bus = pci.device(*device.pci)) {
+        device.numa_node = on_bus->numa_node;
+        device.pci_id = pci_id_text(on_bus->vendor, on_bus->device);
+    }
     device.link = pci.link(*device.pci);
     return device;
 }
@@ -126,6 +130,7 @@ void take_port(const Device& device, Port port, Nic& nic) {
     if (!nic.numa_node) nic.numa_node = device.numa_node;
     if (!nic.pci) {
         nic.pci = device.pci;
+        nic.pci_id = device.pci_id;
         nic.pcie_generation = device.link.generation;
         nic.pcie_width = device.link.width;
         nic.pcie_generation_now = device.link.generation_now;

@@ -28,6 +28,7 @@ std::optional<PciDevice> read_pci_device(const Files& files, const PciAddress& a
     device.address = address;
     device.device_class = static_cast<unsigned>(*device_class >> 8) & 0xffff;
     device.vendor = static_cast<unsigned>(files.hex(directory + "/vendor").value_or(0));
+    device.device = static_cast<unsigned>(files.hex(directory + "/device").value_or(0));
     device.numa_node = node_of(files, directory);
     std::vector<std::string> parts = split(files.real_path(directory).value_or(""), '/');
     if (!parts.empty()) parts.pop_back();

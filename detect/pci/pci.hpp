@@ -22,6 +22,7 @@ struct PciDevice {
     PciAddress address;
     unsigned device_class = 0;  ///< class and subclass: 0x0302 for a 3D controller
     unsigned vendor = 0;
+    unsigned device = 0;
     std::optional<int> numa_node;     ///< OS index
     std::vector<PciAddress> bridges;  ///< nearest first, root port last
     /// Upper ports of the switches above, nearest first: of two bridges that make a switch NCCL

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 namespace toporun::detect {
@@ -41,6 +42,18 @@ std::string PciAddress::text() const {
 
 std::string pci_directory(const PciAddress& address) {
     return "/sys/bus/pci/devices/" + address.text();
+}
+
+std::string pci_id_text(unsigned vendor, unsigned device) {
+    if (vendor == 0 || vendor >= 0xffff || device == 0 || device >= 0xffff) return {};
+    return fmt::format("{:04x}:{:04x}", vendor, device);
+}
+
+bool is_pci_id(std::string_view text) {
+    const auto digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+    return text.size() == 9 && text[4] == ':' &&
+           std::all_of(text.begin(), text.begin() + 4, digit) &&
+           std::all_of(text.begin() + 5, text.end(), digit);
 }
 
 }  // namespace toporun::detect

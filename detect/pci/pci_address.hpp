@@ -26,4 +26,9 @@ struct PciAddress {
 /// Its directory in sysfs: /sys/bus/pci/devices/...
 std::string pci_directory(const PciAddress& address);
 
+/// "10de:2330", "" when one of them is none (0 or all ones).
+std::string pci_id_text(unsigned vendor, unsigned device);
+/// Four lower-case hexadecimal digits, a colon, four more.
+bool is_pci_id(std::string_view text);
+
 }  // namespace toporun::detect

@@ -7,6 +7,7 @@
 #include "detect/software/iommu.hpp"
 #include "detect/software/kernel_modules.hpp"
 #include "detect/software/surroundings.hpp"
+#include "detect/software/vendor_files.hpp"
 
 namespace toporun::detect {
 namespace {
@@ -19,6 +20,11 @@ void detect_names(const Files& files, Machine& machine) {
     if (machine.product.empty())  // Arm without DMI; the text ends in a NUL
         if (const auto model = files.read("/sys/firmware/devicetree/base/model", 256))
             machine.product = printable(trim(model->substr(0, model->find('\0'))));
+    machine.asset_tag = files.line("/sys/class/dmi/id/chassis_asset_tag").value_or("");
+    const std::string maker = files.line("/sys/class/dmi/id/board_vendor").value_or("");
+    machine.board =
+        std::string(trim(maker + " " + files.line("/sys/class/dmi/id/board_name").value_or("")));
+    machine.instance_type = cloud_instance_type(files);
 }
 
 /// 1 = pages follow their tasks, 2 = between kinds of memory only, 3 = both (Linux
@@ -53,6 +59,7 @@ void detect_platform(const Sources& sources, PciTree& pci, Machine& machine) {
     software.fabric_manager = fabric_manager(sources, files, machine);
     software.conf_files = conf_files(sources, files);
     software.topology_files = topology_files(sources, files);
+    software.vendor_files = vendor_files(files);
 }
 
 }  // namespace toporun::detect

@@ -64,6 +64,7 @@ Json gpu_object(const detect::Gpu& gpu) {
             {"vendor", or_null(gpu.vendor)},
             {"architecture", or_null(gpu.architecture)},
             {"pci", or_null(gpu.pci)},
+            {"pci_id", or_null(gpu.pci_id)},
             {"uuid", or_null(gpu.uuid)},
             {"numa_node", or_null(gpu.numa_node)},
             {"memory_numa_node", or_null(gpu.memory_numa_node)},
@@ -106,6 +107,7 @@ Json nic_object(const detect::Nic& nic) {
             {"mtu", or_null(nic.mtu)},
             {"addresses", nic.addresses},
             {"pci", or_null(nic.pci)},
+            {"pci_id", or_null(nic.pci_id)},
             {"numa_node", or_null(nic.numa_node)},
             {"rdma_device", or_null(nic.rdma_device)},
             {"port", or_null(nic.port)},
@@ -184,6 +186,7 @@ Json software_object(const detect::Software& software) {
             {"nccl_plugin_files", array(software.nccl_plugin_files, plugin_object)},
             {"conf_files", software.conf_files},
             {"topology_files", software.topology_files},
+            {"vendor_files", software.vendor_files},
             {"kernel", or_null(software.kernel)},
             {"iommu_mode", or_null(software.iommu_mode)},
             {"iommu_translating", or_null(software.iommu_translating)},
@@ -241,11 +244,16 @@ Json known_array(const std::vector<Row>& rows, bool known, const ToJson& to_json
 }  // namespace
 
 Json machine_object(const detect::Machine& machine) {
-    Json object = {
-        {"schema", "toporun.machine/1"},     {"hostname", or_null(machine.hostname)},
-        {"vendor", or_null(machine.vendor)}, {"product", or_null(machine.product)},
-        {"container", machine.container},    {"virtual_machine", machine.virtual_machine},
-        {"nvswitch", machine.nvswitch}};
+    Json object = {{"schema", "toporun.machine/1"},
+                   {"hostname", or_null(machine.hostname)},
+                   {"vendor", or_null(machine.vendor)},
+                   {"product", or_null(machine.product)},
+                   {"asset_tag", or_null(machine.asset_tag)},
+                   {"board", or_null(machine.board)},
+                   {"instance_type", or_null(machine.instance_type)},
+                   {"container", machine.container},
+                   {"virtual_machine", machine.virtual_machine},
+                   {"nvswitch", machine.nvswitch}};
     object["gpus"] = known_array(machine.gpus, machine.gpus_known, gpu_object);
     object["nics"] = known_array(machine.nics, machine.nics_known, nic_object);
     add_matrices(object, machine);

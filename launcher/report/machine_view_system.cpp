@@ -201,6 +201,7 @@ std::string software_section(const Machine& machine) {
     return titled(
         "software",
         fact_lines({{"machine", maker},
+                    {"instance type", machine.instance_type},
                     {"virtual machine", kind_text(machine.virtual_machine, software.hypervisor)},
                     {"container", kind_text(machine.container, software.container_kind)},
                     {"scheduler", software.scheduler},
@@ -210,6 +211,7 @@ std::string software_section(const Machine& machine) {
                     {"NCCL plugins", plugin_text(software)},
                     {"nccl.conf", join(software.conf_files, " ")},
                     {"topology files", join(software.topology_files, " ")},
+                    {"vendor software", join(software.vendor_files, " ")},
                     {"kernel modules", names_text(software.modules)},
                     {"peer memory", names_text(software.peer_memory_clients)},
                     {"IOMMU", iommu_text(software)},

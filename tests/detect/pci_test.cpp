@@ -64,8 +64,11 @@ TEST_CASE("four PCIe GPUs below switches get NCCL's paths") {
         "/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:00.0/0000:03:00.0/"
         "local_cpulist",
         "0-3,8-11\n");
+    tree.write("/sys/bus/pci/devices/0000:03:00.0/device", "0x26b9\n");
     const Machine machine = detect_tree(tree);
     REQUIRE(machine.gpus.size() == 4);
+    CHECK(machine.gpus[0].pci_id == "10de:26b9");
+    CHECK(machine.gpus[1].pci_id.empty());
     CHECK(machine.gpu_paths == std::vector<std::vector<PathType>>{
                                    {L, X, S, S}, {X, L, S, S}, {S, S, L, B}, {S, S, B, L}});
     CHECK(machine.gpu_links.empty());

@@ -4,6 +4,7 @@
 
 #include "detect/software/fabric_manager.hpp"
 #include "detect/software/kernel_modules.hpp"
+#include "detect/software/vendor_files.hpp"
 #include "tree.hpp"
 
 namespace toporun::tests {
@@ -226,6 +227,51 @@ TEST_CASE("topology files are NCCL's own or the named one, and those of images")
     CHECK(found() == expected);
     sources.topology_file = "/gone.xml";
     CHECK(found() == shipped);
+}
+
+TEST_CASE("software of cloud and fabric makers is found where it puts itself") {
+    const Tree tree;
+    const auto found = [&] { return detect::vendor_files(Files(tree.root())); };
+    CHECK(found().empty());
+    tree.write("/usr/local/gib/scripts/set_nccl_env.sh", "");
+    tree.write("/etc/nvidia-imex/nodes_config.cfg", "");
+    CHECK(found() == Names{"/usr/local/gib", "/etc/nvidia-imex/nodes_config.cfg"});
+}
+
+TEST_CASE("the size of an instance comes from what cloud-init keeps") {
+    struct Row {
+        std::string name, text, size;
+    };
+    const std::vector<Row> rows = {
+        {"Azure",
+         R"({"ds": {"meta_data": {"imds": {"compute": {"vmSize": "Standard_ND96isr_H100_v5"}}}}})",
+         "Standard_ND96isr_H100_v5"},
+        {"AWS", "{\n \"instance-type\" :\n  \"p5.48xlarge\"}", "p5.48xlarge"},
+        {"a word in a list", R"({"keys": ["vmSize", "x"], "vmSize": "B2s"})", "B2s"},
+        {"redacted", R"({"vmSize": "redacted for non-root user"})", ""},
+        {"no text", R"({"vmSize": 7})", ""},
+        {"cut", R"({"vmSize": "Standard)", ""},
+        {"empty", "", ""},
+        {"escape", "{\"vmSize\": \"a\x1b[31m\"}", ""},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.name);
+        const Tree tree;
+        CHECK(detect::cloud_instance_type(Files(tree.root())).empty());
+        tree.write("/run/cloud-init/instance-data.json", row.text);
+        CHECK(detect::cloud_instance_type(Files(tree.root())) == row.size);
+    }
+}
+
+TEST_CASE("DMI names board and asset tag") {
+    const Tree tree;
+    tree.write("/sys/class/dmi/id/chassis_asset_tag", "OracleCloud.com\n");
+    tree.write("/sys/class/dmi/id/board_vendor", "Supermicro\n");
+    tree.write("/sys/class/dmi/id/board_name", "X13DEG\n");
+    const auto machine = detect_tree(tree);
+    CHECK(machine.asset_tag == "OracleCloud.com");
+    CHECK(machine.board == "Supermicro X13DEG");
+    CHECK(machine.instance_type.empty());
 }
 
 }  // namespace toporun::tests

@@ -229,6 +229,12 @@ inline detect::Machine full_machine() {
                                   {"libnccl-tuner.so", "", ""}};
     software.conf_files = {"/etc/nccl.conf"};
     software.topology_files = {"/var/run/nvidia-topologyd/virtualTopology.xml"};
+    software.vendor_files = {"/opt/amazon/efa"};
+    machine.asset_tag = "1234-5678";
+    machine.board = "Example B1";
+    machine.instance_type = "big.8x";
+    for (detect::Gpu& any : machine.gpus) any.pci_id = "10de:2330";
+    for (detect::Nic& any : machine.nics) any.pci_id = "15b3:1021";
     return machine;
 }
 
