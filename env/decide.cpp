@@ -15,6 +15,7 @@
 #include "env/interface.hpp"
 #include "env/launcher_binding.hpp"
 #include "env/log.hpp"
+#include "env/match_profile.hpp"
 #include "env/measure.hpp"
 #include "env/p2p.hpp"
 #include "env/placement.hpp"
@@ -33,23 +34,26 @@ void append(std::vector<T>& to, std::vector<T> more) {
 /// The rest of the profile: variables that no decision of their own covers.
 std::vector<Setting> profile_settings(const Inputs& inputs, const std::vector<Setting>& decided) {
     std::vector<Setting> settings;
-    if (inputs.profile == nullptr) return settings;
     const auto known = [](const std::vector<Setting>& list, const std::string& name) {
         return std::any_of(list.begin(), list.end(),
                            [&](const Setting& setting) { return setting.name == name; });
     };
-    for (const profiles::Value& listed : inputs.profile->values) {
-        const profiles::Value* value = profile_value(inputs, listed.name);
-        if (value == nullptr || known(decided, listed.name) || known(settings, listed.name))
-            continue;
-        // P2P is one decision; a profile does not switch it off behind its back.
-        if (value->value && listed.name == kP2pDisable) continue;
-        Setting setting =
-            left_alone(value->name, value->reason, value->source, "as NCCL decides by itself");
-        setting.value = value->value;
-        setting.profile = inputs.profile->name;
-        if (value->value) setting.origin = Origin::profile;
-        settings.push_back(settle(inputs, std::move(setting)));
+    for (const profiles::Profile* profile : inputs.matched) {
+        const std::string seen = match_text(match_features(inputs.machine, profile->match));
+        for (const profiles::Value& listed : profile->values) {
+            const profiles::Value* value = profile_value(inputs, listed.name);
+            if (value == nullptr || known(decided, listed.name) || known(settings, listed.name))
+                continue;
+            // P2P is one decision; a profile does not switch it off behind its back.
+            if (value->value && listed.name == kP2pDisable) continue;
+            Setting setting = left_alone(value->name, value->reason,
+                                         fmt::format("{}; source: {}", seen, value->source),
+                                         "as NCCL decides by itself");
+            setting.value = value->value;
+            setting.profile = profile_of(inputs, *value);
+            if (value->value) setting.origin = Origin::profile;
+            settings.push_back(settle(inputs, std::move(setting)));
+        }
     }
     return settings;
 }
@@ -92,6 +96,30 @@ std::vector<Finding> leave_findings(const Inputs& inputs, const std::vector<Sett
     return findings;
 }
 
+/// Profiles that the user named for this machine and that do not fit it.
+std::vector<Finding> profile_findings(const Inputs& inputs) {
+    std::vector<Finding> findings;
+    for (const profiles::Profile& profile : inputs.knowledge.profiles) {
+        if (profile.layer != profiles::Layer::command_line) continue;
+        std::vector<std::string> faults;
+        for (const Feature& feature : match_features(inputs.machine, profile.match))
+            if (feature.fit != Fit::fits)
+                faults.push_back(
+                    fmt::format("{}: wants {}, {}", feature.name, printable(feature.wanted),
+                                feature.found.empty() ? "not known here"
+                                                      : "found " + printable(feature.found)));
+        if (faults.empty()) continue;
+        findings.push_back(
+            {"profile-no-match", Severity::note,
+             fmt::format("the profile '{}' does not describe this machine", profile.name),
+             join(faults, "; "), "nothing of it is used",
+             "toporun profiles match shows what differs; correct its [match], or leave --profile "
+             "out",
+             profile.file});
+    }
+    return findings;
+}
+
 }  // namespace
 
 Plan decide(const Job& given, const detect::Machine& machine, const profiles::Knowledge& knowledge,
@@ -99,7 +127,7 @@ Plan decide(const Job& given, const detect::Machine& machine, const profiles::Kn
     Job job = given;
     if (!job.ranks_per_node) job.ranks_per_node = resolve_ranks_word(job.ranks_word, machine, user);
     Inputs inputs{job, machine, user, options, knowledge, nullptr, {}, false, {}, {}};
-    inputs.profile = match_profile(machine, knowledge.profiles);
+    find_profiles(inputs);
     inputs.nccl = detect::nccl_version_code(machine.software.nccl_version);
     inputs.rccl = is_rccl(machine);
     find_visible_gpus(inputs);
@@ -110,7 +138,11 @@ Plan decide(const Job& given, const detect::Machine& machine, const profiles::Kn
     append(plan.settings, std::move(count.settings));
     append(plan.findings, std::move(count.findings));
     plan.ranks_per_node = job.ranks_per_node;
+    for (const profiles::Profile* profile : inputs.matched)
+        plan.profiles.push_back({profile->name, profile->title, profile->file,
+                                 match_text(match_features(machine, profile->match))});
     if (inputs.profile != nullptr) plan.profile = inputs.profile->name;
+    append(plan.findings, profile_findings(inputs));
 
     GpuDecision gpus = decide_gpus(inputs);
     inputs.visible = std::move(gpus.visible);

@@ -267,7 +267,9 @@ std::vector<std::string> wrapped(std::string_view first, std::string_view text, 
 
 std::vector<std::string> explain_lines(const Plan& plan) {
     Lines lines;
-    if (!plan.profile.empty()) lines.push_back("profile: " + printable(plan.profile));
+    for (const UsedProfile& profile : plan.profiles)
+        for (std::string& line : wrapped("profile: ", profile_text(profile), kExplainWidth))
+            lines.push_back(std::move(line));
     for (const Subject subject :
          {Subject::gpus, Subject::network, Subject::processors, Subject::watching, Subject::other})
         add_subject(lines, plan, subject);

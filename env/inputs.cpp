@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/text.hpp"
+#include "env/match_profile.hpp"
 
 namespace toporun::env {
 namespace {
@@ -62,6 +63,11 @@ void find_visible_gpus(Inputs& inputs) {
     }
 }
 
+void find_profiles(Inputs& inputs) {
+    inputs.matched = matching_profiles(inputs.machine, inputs.knowledge.profiles);
+    inputs.profile = inputs.matched.empty() ? nullptr : inputs.matched.front();
+}
+
 bool is_rccl(const detect::Machine& machine) {
     if (machine.software.nccl_library)
         return machine.software.nccl_library->find("rccl") != std::string::npos;
@@ -96,15 +102,23 @@ std::string library_text(const Inputs& inputs) {
 }
 
 const profiles::Value* profile_value(const Inputs& inputs, const std::string& name) {
-    if (inputs.profile == nullptr) return nullptr;
     const auto& version = inputs.machine.software.nccl_version;
-    for (const profiles::Value& value : inputs.profile->values) {
-        if (value.name != name) continue;
-        const bool ranged = !value.since.empty() || !value.until.empty();
-        if (!ranged || (version && profiles::version_in_range(*version, value.since, value.until)))
-            return &value;
-    }
+    for (const profiles::Profile* profile : inputs.matched)
+        for (const profiles::Value& value : profile->values) {
+            if (value.name != name) continue;
+            const bool ranged = !value.since.empty() || !value.until.empty();
+            if (!ranged ||
+                (version && profiles::version_in_range(*version, value.since, value.until)))
+                return &value;
+        }
     return nullptr;
+}
+
+std::string profile_of(const Inputs& inputs, const profiles::Value& value) {
+    for (const profiles::Profile* profile : inputs.matched)
+        for (const profiles::Value& own : profile->values)
+            if (&own == &value) return profile->name;
+    return {};
 }
 
 std::optional<std::string> user_value(const Inputs& inputs, const std::string& name) {

@@ -19,12 +19,14 @@ struct Inputs {
     const UserEnvironment& user;
     const Options& options;
     const profiles::Knowledge& knowledge;
-    const profiles::Profile* profile = nullptr;  ///< the matching one, or none
+    const profiles::Profile* profile = nullptr;  ///< the strongest of `matched`, or none
     std::optional<int> nccl;                     ///< version code 22809, empty when unknown
     bool rccl = false;                           ///< AMD's library: NVIDIA's tables do not apply
     /// GPUs that the job may use, positions in Machine::gpus in the order of CUDA_VISIBLE_DEVICES.
     std::vector<int> visible;
     std::string visible_note;  ///< why not all, "" when all
+    /// The profiles that hold for the machine, strongest first: matching_profiles().
+    std::vector<const profiles::Profile*> matched = {};
 };
 
 /// What one of the decisions adds to the plan.
@@ -33,9 +35,8 @@ struct Decision {
     std::vector<Finding> findings;
 };
 
-/// The first profile that the machine has every feature of; nullptr when there is none.
-const profiles::Profile* match_profile(const detect::Machine& machine,
-                                       const std::vector<profiles::Profile>& known);
+/// Fills Inputs::matched and profile.
+void find_profiles(Inputs& inputs);
 
 /// Fills Inputs::visible and visible_note from CUDA_VISIBLE_DEVICES (HIP_ and ROCR_ on AMD):
 /// indices and UUIDs, up to the first word that the driver would not accept.
@@ -60,9 +61,12 @@ using detect::rdma_usable;
 /// "NCCL 2.28.9", "RCCL 2.27.7" or "NCCL of unknown version".
 std::string library_text(const Inputs& inputs);
 
-/// A profile's entry for the variable that holds for this NCCL version; a value with a range does
-/// not hold when the version is unknown.
+/// The matching profiles' entry for the variable that holds for this NCCL version, the strongest
+/// profile's first; a value with a range does not hold when the version is unknown.
 const profiles::Value* profile_value(const Inputs& inputs, const std::string& name);
+
+/// The name of the profile that a value of profile_value() stands in.
+std::string profile_of(const Inputs& inputs, const profiles::Value& value);
 
 /// Whether the user, a scheduler or a conf file has set the variable.
 bool user_has(const Inputs& inputs, const std::string& name);

@@ -222,7 +222,7 @@ InterfaceDecision decide_interface(const Inputs& inputs) {
         profile != nullptr && span.several && !wanted.value) {
         wanted.value = profile->value;
         wanted.origin = profile->value ? Origin::profile : Origin::left_to_nccl;
-        wanted.profile = inputs.profile->name;
+        wanted.profile = profile_of(inputs, *profile);
         wanted.reason = profile->reason;
     }
     for (Finding& finding : interface_user_findings(inputs, span, context, wanted))

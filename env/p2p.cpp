@@ -104,7 +104,7 @@ bool keeps_nvlink(const Inputs& inputs, const PairMatrix& matrix, PathType level
 
 void cite_profile(const Inputs& inputs, const profiles::Value& value, Setting& setting) {
     setting.origin = value.value ? Origin::profile : Origin::left_to_nccl;
-    setting.profile = inputs.profile->name;
+    setting.profile = profile_of(inputs, value);
     setting.reason = value.reason;
 }
 

@@ -95,6 +95,14 @@ inline std::string fix_text(const Finding& finding) {
     return finding.remark.empty() ? finding.fix : finding.fix + " (" + finding.remark + ")";
 }
 
+/// A profile that describes the machine.
+struct UsedProfile {
+    std::string name;
+    std::string title;
+    std::string file;
+    std::string evidence;  ///< what of the machine it was known by
+};
+
 struct Plan {
     std::vector<Setting> settings;
     std::vector<Pair> pairs;
@@ -103,9 +111,10 @@ struct Plan {
     std::vector<std::string> interfaces;  ///< NCCL's own pick; the bootstrap takes the first
     Workers workers;
     std::vector<Finding> findings;
-    std::string profile;     ///< the matching profile's name; "" = none
-    bool takes_log = false;  ///< NCCL's log goes to our files
-    std::string log_reason;  ///< why not, when it does not
+    std::string profile;                ///< the strongest matching profile's name; "" = none
+    std::vector<UsedProfile> profiles;  ///< all that match, strongest first
+    bool takes_log = false;             ///< NCCL's log goes to our files
+    std::string log_reason;             ///< why not, when it does not
     /// The user's own NCCL_DEBUG_FILE, which holds an INFO log of this host; "" = none to follow.
     std::string followed_log;
     bool measures = false;           ///< the profiler plugin is loaded
@@ -141,6 +150,9 @@ struct Options {
     std::string host_places_file;           ///< what it was read from
     std::string plugin;  ///< absolute path of the profiler plugin; "" = not installed
 };
+
+/// "aws-p5 (AWS p5.48xlarge ...), known by products p5.48xlarge", safe for a terminal.
+std::string profile_text(const UsedProfile& profile);
 
 /// The whole decision. Never throws for a machine: what cannot be decided is left to NCCL and said.
 Plan decide(const Job& job, const detect::Machine& machine, const profiles::Knowledge& knowledge,

@@ -138,6 +138,11 @@ bool shares_unknown(const Plan& plan) {
 
 }  // namespace
 
+std::string profile_text(const UsedProfile& profile) {
+    return printable(
+        fmt::format("{} ({}), known by {}", profile.name, profile.title, profile.evidence));
+}
+
 std::vector<std::string> plan_lines(const Job& job, const detect::Machine& machine,
                                     const Plan& plan) {
     std::string first = fmt::format("{}; {}", p2p_text(machine, plan), interface_text(plan));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "profiles/known_bad.hpp"
@@ -10,7 +11,7 @@ namespace toporun::profiles {
 
 /// What decisions know beyond the machine itself.
 struct Knowledge {
-    std::vector<Profile> profiles;  ///< the first one that matches is used
+    std::vector<Profile> profiles;  ///< of each layer the most specific one that matches is used
     ProfilerVersions profiler_versions;
     KnownBad known_bad;
     std::vector<Measured> measured;
@@ -18,5 +19,7 @@ struct Knowledge {
 
 /// What is compiled into the program. Nothing is measured in it.
 Knowledge builtin_knowledge();
+/// The same with those profiles only that `wanted` wants: see builtin_profiles().
+Knowledge builtin_knowledge(const std::function<bool(const Profile&)>& wanted);
 
 }  // namespace toporun::profiles

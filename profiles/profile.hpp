@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,24 +21,73 @@ struct Value {
     std::string where;  ///< file:line:column
 };
 
-/// What a machine must look like for the profile. Empty members are not compared.
+/// Network adapters of one kind and how many of them there are. An adapter counts when it has every
+/// feature that is given; empty members are not compared.
+struct NicSet {
+    std::vector<std::string> ids;       ///< "15b3:1021", any of them
+    std::vector<std::string> drivers;   ///< kernel modules, any of them
+    std::vector<std::string> kinds;     ///< of toporun.machine/1, any of them
+    std::vector<std::string> names;     ///< RDMA device or interface; `*` at the end: its start
+    std::optional<bool> rdma;           ///< has an RDMA device
+    std::optional<double> speed_gbits;  ///< Gb/s of each
+    std::optional<int> count;
+    std::optional<int> count_min;
+    std::optional<int> count_max;
+    std::string where;  ///< file:line:column
+};
+
+/// What a machine must look like for the profile. Empty members are not compared. A condition on a
+/// fact that is not known does not hold, but for `instance_types`.
 struct Match {
-    std::vector<std::string> gpu_names;  ///< part of the GPU's name, any of them
+    std::string vendor;                 ///< part of DMI sys_vendor
+    std::vector<std::string> products;  ///< start of DMI product_name, any of them
+    std::string asset_tag;              ///< DMI chassis_asset_tag, whole
+    std::string board;                  ///< part of DMI board_vendor and board_name
+    /// Start of the cloud's own name of the size, any of them. Compared only where it is known.
+    std::vector<std::string> instance_types;
+    std::vector<std::string> gpu_names;      ///< whole words of the GPU's name, any of them
+    std::vector<std::string> not_gpu_names;  ///< no GPU's name has one of these
+    std::vector<std::string> gpu_ids;        ///< "10de:2330", of GPUs whose name is not known
     std::optional<int> gpu_count;
     std::optional<int> gpu_count_min;
-    std::string links;        ///< "nvswitch", "nvlink", "none"
-    std::string peer_access;  ///< "ok", "refused"
-    std::string vendor;       ///< part of DMI sys_vendor
-    std::string product;      ///< start of DMI product_name
+    std::optional<int> gpu_count_max;
+    /// "nvswitch" (every pair, through switches), "all" (every pair), "nvlink" (some pair, no
+    /// switches), "none".
+    std::string links;
+    std::string peer_access;   ///< "ok", "refused"
+    std::string architecture;  ///< "x86_64", "aarch64"
+    std::string kernel;        ///< part of the kernel's release
+    std::optional<bool> virtual_machine;
+    std::string container;             ///< kind: "docker", "kubernetes", ...
+    std::string scheduler;             ///< "slurm", ...
+    std::vector<std::string> plugins;  ///< makers of NCCL plugins, any of them
+    std::vector<std::string> files;    ///< part of a vendor's, conf or topology file, any of them
+    std::vector<NicSet> nics;          ///< all of them
 };
+
+/// What a healthy machine of the kind has. Not part of the match: what is missing is a finding.
+struct Expect {
+    std::optional<int> gpu_count;
+    std::vector<NicSet> nics;
+};
+
+/// Where a profile comes from, weakest first.
+enum class Layer { built_in, site, user, command_line };
 
 struct Profile {
     std::string name;
     std::string title;
     std::string file;
+    Layer layer = Layer::built_in;
     Match match;
+    Expect expect;
     std::vector<Value> values;
 };
+
+/// How closely a match describes a machine: of two profiles that fit, the higher one is meant. By
+/// kinds of evidence, the first that only one of the two has decides: product; vendor, asset tag or
+/// board; adapters; the exact number of GPUs; their names; everything else.
+int specificity(const Match& match);
 
 /// A row of profiler-versions.toml: where the profiler plugin must not be loaded, or may.
 struct ProfilerRule {
@@ -60,8 +110,12 @@ struct ProfilerVersions {
 Profile read_profile(std::string_view text, std::string_view file);
 ProfilerVersions read_profiler_versions(std::string_view text, std::string_view file);
 
-/// The profiles compiled into the program, and its profiler-versions.toml.
+/// The profiles compiled into the program. `wanted` is asked with name, title, match and
+/// expectations of each: only of those it wants are the values read too, the others are left out.
 std::vector<Profile> builtin_profiles();
+std::vector<Profile> builtin_profiles(const std::function<bool(const Profile&)>& wanted);
+/// The text of a file that is compiled in, by Profile::file; "" when there is none.
+std::string_view builtin_text(std::string_view file);
 ProfilerVersions builtin_profiler_versions();
 
 /// Negative, zero or positive as version `a` is below, equal to or above `b`: "2.9" < "2.28.9".

@@ -6,28 +6,11 @@
 #include "base/text.hpp"
 #include "base/toml.hpp"
 #include "profiles/profile.hpp"
+#include "profiles/read_match.hpp"
 #include "profiles/variables.hpp"
 
 namespace toporun::profiles {
 namespace {
-
-std::string required_text(TomlTable& table, const std::string& key) {
-    std::string text = table.required_string(key);
-    if (trim(text).empty()) table.fail(key, fmt::format("'{}' must not be empty", key));
-    return text;
-}
-
-/// One of `allowed`, or "" when the key is absent.
-std::string one_of(TomlTable& table, const std::string& key,
-                   const std::vector<std::string>& allowed) {
-    const auto word = table.string(key);
-    if (!word) return "";
-    if (std::find(allowed.begin(), allowed.end(), *word) != allowed.end()) return *word;
-    const auto close = closest_word(*word, allowed);
-    table.fail(key, fmt::format("'{}' is no value of '{}'", printable(*word), key),
-               close ? fmt::format("did you mean '{}'?", *close)
-                     : fmt::format("write one of {}", join(allowed, ", ")));
-}
 
 std::string version(TomlTable& table, const std::string& key) {
     const auto text = table.string(key);
@@ -80,10 +63,11 @@ std::optional<std::string> value_of(TomlTable& table) {
 Value read_value(TomlTable& table) {
     Value value;
     value.name = table.required_string("variable");
-    if (const auto why = refused_variable(value.name))
+    value.value = value_of(table);
+    const Use use = value.value ? Use::set : Use::leave;
+    if (const auto why = refused_variable(value.name, use))
         table.fail("variable", fmt::format("'{}' cannot be in a profile", printable(value.name)),
                    *why);
-    value.value = value_of(table);
     value.reason = required_text(table, "reason");
     value.source = required_text(table, "source");
     Range versions = range(table);
@@ -91,34 +75,6 @@ Value read_value(TomlTable& table) {
     value.until = std::move(versions.until);
     value.where = table.where();
     return value;
-}
-
-std::optional<int> count(TomlTable& table, const std::string& key) {
-    const auto number = table.integer(key);
-    if (!number) return std::nullopt;
-    if (*number < 0 || *number > 1024)
-        table.fail(key, fmt::format("'{}' must be 0 to 1024, found {}", key, *number));
-    return static_cast<int>(*number);
-}
-
-Match read_match(TomlTable& table) {
-    Match match;
-    match.gpu_names = table.strings("gpu_names").value_or(std::vector<std::string>{});
-    for (const std::string& name : match.gpu_names)
-        if (name.empty()) table.fail("gpu_names", "a GPU name must not be empty");
-    match.gpu_count = count(table, "gpu_count");
-    match.gpu_count_min = count(table, "gpu_count_min");
-    match.links = one_of(table, "links", {"nvswitch", "nvlink", "none"});
-    match.peer_access = one_of(table, "peer_access", {"ok", "refused"});
-    match.vendor = table.string("vendor").value_or("");
-    match.product = table.string("product").value_or("");
-    return match;
-}
-
-bool matches_everything(const Match& match) {
-    return match.gpu_names.empty() && !match.gpu_count && !match.gpu_count_min &&
-           match.links.empty() && match.peer_access.empty() && match.vendor.empty() &&
-           match.product.empty();
 }
 
 bool good_name(const std::string& name) {
@@ -161,13 +117,15 @@ Profile read_profile(std::string_view text, std::string_view file) {
     profile.title = required_text(table, "title");
     auto match = table.table("match");
     if (match) profile.match = read_match(*match);
+    if (auto expect = table.table("expect")) profile.expect = read_expect(*expect);
     std::vector<TomlTable> values = table.tables("values");
     for (TomlTable& value : values) profile.values.push_back(read_value(value));
     table.finish();
-    if (matches_everything(profile.match))
+    if (specificity(profile.match) == 0)
         table.fail("match", "the profile does not say what it matches",
-                   "give [match] at least one of gpu_names, gpu_count, gpu_count_min, links, "
-                   "peer_access, vendor, product");
+                   "give [match] at least one of vendor, products, asset_tag, board, gpu_names, "
+                   "gpu_ids, gpu_count, gpu_count_min, links, peer_access, nics, kernel, plugins, "
+                   "files");
     return profile;
 }
 

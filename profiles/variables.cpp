@@ -100,7 +100,7 @@ bool well_formed(std::string_view name) {
 
 }  // namespace
 
-std::optional<std::string> refused_variable(std::string_view name) {
+std::optional<std::string> refused_variable(std::string_view name, Use use) {
     const bool known =
         std::any_of(std::begin(kPrefixes), std::end(kPrefixes), [&](std::string_view prefix) {
             return name.starts_with(prefix) && name.size() > prefix.size();
@@ -109,7 +109,7 @@ std::optional<std::string> refused_variable(std::string_view name) {
         return fmt::format("a profile may name variables that start with {} only",
                            fmt::join(kPrefixes, ", "));
     for (const Refusal& refusal : kRefused)
-        if (matches(name, refusal.pattern))
+        if (matches(name, refusal.pattern) && (use == Use::set || refusal.why == kOwn))
             return fmt::format("it is never set automatically: {}", refusal.why);
     return std::nullopt;
 }

@@ -6,8 +6,14 @@
 
 namespace toporun::profiles {
 
-/// Why a profile must not name the variable at all (it is no tuning variable, or it is never set
-/// automatically); nothing when it may.
-std::optional<std::string> refused_variable(std::string_view name);
+/// What a profile's entry does with its variable.
+enum class Use {
+    set,
+    leave,  ///< says why it is not set
+};
+
+/// Why a profile must not name the variable (it is no tuning variable, toporun decides it, or for
+/// Use::set it is never set automatically); nothing when it may.
+std::optional<std::string> refused_variable(std::string_view name, Use use = Use::set);
 
 }  // namespace toporun::profiles

@@ -240,6 +240,12 @@ std::optional<std::vector<std::vector<std::optional<double>>>> TomlTable::number
     return values;
 }
 
+std::optional<std::vector<std::string>> TomlTable::one_or_more(const std::string& key) {
+    const toml::node* node = state_->table->get(key);
+    if (node == nullptr || node->is_array()) return strings(key);
+    return std::vector<std::string>{*string(key)};
+}
+
 std::optional<TomlTable> TomlTable::table(const std::string& key) {
     const toml::node* node = state_->find(key);
     if (node == nullptr) return std::nullopt;

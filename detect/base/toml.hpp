@@ -22,6 +22,8 @@ class TomlTable {
     std::optional<double> number(const std::string& key);  ///< an integer or a float
     std::optional<bool> boolean(const std::string& key);
     std::optional<std::vector<std::string>> strings(const std::string& key);
+    /// A string, or an array of strings.
+    std::optional<std::vector<std::string>> one_or_more(const std::string& key);
     std::optional<std::vector<std::int64_t>> integers(const std::string& key);
     /// An array of arrays of strings, of integers.
     std::optional<std::vector<std::vector<std::string>>> string_matrix(const std::string& key);

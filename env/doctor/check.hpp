@@ -88,6 +88,7 @@ std::span<const Check> container_checks();
 std::span<const Check> limit_checks();
 std::span<const Check> numa_checks();
 std::span<const Check> pcie_checks();
+std::span<const Check> platform_checks();
 std::span<const Check> gpu_checks();
 std::span<const Check> software_checks();
 std::span<const Check> topology_checks();

@@ -169,6 +169,9 @@ constexpr Check kOtherChecks[] = {
     {{"host-order", kFamily, Severity::note,
       "the order of hosts against the switches between them (topology.conf, --host-order): "
       "neighbours on different switches share the links above"},
+      nullptr},
+    {{"profile-no-match", kFamily, Severity::note,
+      "profiles named by --profile that do not describe this machine: nothing of them is used"},
      nullptr},
     {{"leave-unknown-name", kFamily, Severity::note,
       "names given to --leave that toporun never sets"},

@@ -41,6 +41,7 @@ std::vector<SubjectCheck> collect_checks() {
         {doctor::topology_checks(), Subject::gpus},
         {doctor::software_checks(), Subject::gpus},
         {doctor::cloud_checks(), Subject::network},
+        {doctor::platform_checks(), Subject::none},
         {doctor::amd_checks(), Subject::gpus},
         {doctor::setting_checks(), Subject::none},
         {doctor::network_decision_checks(), Subject::network},
@@ -117,6 +118,7 @@ Diagnosis diagnose(const Job& job, const detect::Machine& machine, const UserEnv
     inputs.nccl = detect::nccl_version_code(machine.software.nccl_version);
     inputs.rccl = is_rccl(machine);
     find_visible_gpus(inputs);
+    find_profiles(inputs);
     const Patient patient{inputs, plan};
 
     Diagnosis diagnosis;
@@ -140,6 +142,7 @@ Diagnosis diagnose(const Job& job, const detect::Machine& machine, const UserEnv
         if (const auto name = untold(subject, machine); !name.empty())
             diagnosis.untold.emplace_back(name);
     diagnosis.notes = each_once(machine.notes);
+    diagnosis.profiles = plan.profiles;
     diagnosis.unknown = most_wanted(unknown);
     std::stable_sort(diagnosis.findings.begin(), diagnosis.findings.end(),
                      [](const Finding& a, const Finding& b) { return a.severity < b.severity; });

@@ -34,7 +34,8 @@ struct Diagnosis {
     std::vector<std::string> unknown;
     /// What a capture says nothing of at all: "the GPUs", "the network adapters".
     std::vector<std::string> untold;
-    std::vector<std::string> notes;  ///< Machine::notes, each once
+    std::vector<std::string> notes;     ///< Machine::notes, each once
+    std::vector<UsedProfile> profiles;  ///< that describe the machine, strongest first
 };
 
 /// Examines `machine` for `job`. `plan` is decide()'s for the same inputs; its findings are taken

@@ -46,7 +46,7 @@ TEST_CASE("a profile is read with all its keys") {
     CHECK(profile.match.links == "nvswitch");
     CHECK(profile.match.peer_access == "ok");
     CHECK(profile.match.vendor == "Supermicro");
-    CHECK(profile.match.product == "SYS");
+    CHECK(profile.match.products == std::vector<std::string>{"SYS"});
     REQUIRE(profile.values.size() == 3);
     CHECK(profile.values[0].value == "NVL");
     CHECK(profile.values[0].since == "2.8");
@@ -54,6 +54,71 @@ TEST_CASE("a profile is read with all its keys") {
     CHECK(profile.values[0].where == "own.toml:11:1");
     CHECK(profile.values[1].value == std::nullopt);
     CHECK(profile.values[2].value == "4");
+}
+
+TEST_CASE("conditions on identity, adapters and software are read") {
+    const Profile profile = read_profile(
+        "name = \"p\"\ntitle = \"t\"\n"
+        "[match]\nvendor = \"V\"\nproducts = [\"a\", \"b\"]\nasset_tag = \"T\"\nboard = \"B\"\n"
+        "instance_types = \"big\"\nnot_gpu_names = \"GB200\"\ngpu_ids = \"10de:2330\"\n"
+        "gpu_count_max = 4\narchitecture = \"aarch64\"\nkernel = \"WSL2\"\n"
+        "virtual_machine = true\ncontainer = \"kubernetes\"\nscheduler = \"slurm\"\n"
+        "plugins = \"aws-ofi\"\nfiles = [\"/usr/local/gib\"]\n"
+        "[[match.nics]]\nids = \"15b3:1021\"\ndrivers = \"mlx5_core\"\nkinds = [\"roce\"]\n"
+        "names = \"mlx5_*\"\nrdma = true\nspeed_gbits = 400\ncount_min = 4\ncount_max = 8\n"
+        "[expect]\ngpu_count = 8\n[[expect.nics]]\ncount = 16\n",
+        "f.toml");
+    const auto& match = profile.match;
+    CHECK(match.products == std::vector<std::string>{"a", "b"});
+    CHECK(match.asset_tag == "T");
+    CHECK(match.board == "B");
+    CHECK(match.instance_types == std::vector<std::string>{"big"});
+    CHECK(match.not_gpu_names == std::vector<std::string>{"GB200"});
+    CHECK(match.gpu_ids == std::vector<std::string>{"10de:2330"});
+    CHECK(match.gpu_count_max == 4);
+    CHECK(match.architecture == "aarch64");
+    CHECK(match.kernel == "WSL2");
+    CHECK(match.virtual_machine == true);
+    CHECK(match.container == "kubernetes");
+    CHECK(match.scheduler == "slurm");
+    CHECK(match.plugins == std::vector<std::string>{"aws-ofi"});
+    CHECK(match.files == std::vector<std::string>{"/usr/local/gib"});
+    REQUIRE(match.nics.size() == 1);
+    CHECK(match.nics[0].ids == std::vector<std::string>{"15b3:1021"});
+    CHECK(match.nics[0].drivers == std::vector<std::string>{"mlx5_core"});
+    CHECK(match.nics[0].kinds == std::vector<std::string>{"roce"});
+    CHECK(match.nics[0].names == std::vector<std::string>{"mlx5_*"});
+    CHECK(match.nics[0].rdma == true);
+    CHECK(match.nics[0].speed_gbits == 400);
+    CHECK(match.nics[0].count == std::nullopt);
+    CHECK(match.nics[0].count_min == 4);
+    CHECK(match.nics[0].count_max == 8);
+    CHECK(profile.expect.gpu_count == 8);
+    REQUIRE(profile.expect.nics.size() == 1);
+    CHECK(profile.expect.nics[0].count == 16);
+}
+
+TEST_CASE("of two profiles the one with the stronger kind of evidence is more specific") {
+    const auto of = [](const std::string& match) {
+        return specificity(
+            read_profile("name = \"p\"\ntitle = \"t\"\n[match]\n" + match, "f.toml").match);
+    };
+    const std::vector<std::string> weakest_first = {
+        "links = \"none\"\n",
+        "gpu_names = \"A\"\n",
+        "gpu_names = \"A\"\nlinks = \"none\"\n",
+        "gpu_count = 8\n",
+        "gpu_count = 8\ngpu_names = \"A\"\nlinks = \"none\"\n",
+        "[[match.nics]]\ncount = 8\n",
+        "asset_tag = \"T\"\n",
+        "asset_tag = \"T\"\ngpu_count = 8\ngpu_names = \"A\"\nlinks = \"none\"\n"
+        "[[match.nics]]\ncount = 8\n",
+        "products = \"P\"\n",
+    };
+    for (std::size_t i = 1; i < weakest_first.size(); ++i) {
+        CAPTURE(weakest_first[i]);
+        CHECK(of(weakest_first[i]) > of(weakest_first[i - 1]));
+    }
 }
 
 TEST_CASE("each fault of a profile is named with its place") {
@@ -108,6 +173,31 @@ TEST_CASE("each fault of a profile is named with its place") {
          "f.toml:4:13", ""},
         {"empty GPU name", "name = \"a\"\ntitle = \"t\"\n[match]\ngpu_names = [\"\"]\n",
          "must not be empty", "f.toml:4:13", ""},
+        {"count range",
+         "name = \"a\"\ntitle = \"t\"\n[match]\ngpu_count_min = 4\ngpu_count_max = 2\n",
+         "'gpu_count_max' 2 is below the minimum 4", "f.toml:5:17", ""},
+        {"GPU id", "name = \"a\"\ntitle = \"t\"\n[match]\ngpu_ids = [\"10DE:2330\"]\n",
+         "'10DE:2330' is no PCI vendor and device", "f.toml:4:11", "15b3:1021"},
+        {"two products",
+         "name = \"a\"\ntitle = \"t\"\n[match]\nproduct = \"x\"\nproducts = [\"y\"]\n",
+         "exclude each other", "f.toml:4:11", ""},
+        {"empty vendor", "name = \"a\"\ntitle = \"t\"\n[match]\nvendor = \" \"\n",
+         "'vendor' must not be empty", "f.toml:4:10", "leave the key out"},
+        {"NIC kind",
+         "name = \"a\"\ntitle = \"t\"\n[[match.nics]]\nkinds = [\"rocee\"]\ncount = 1\n",
+         "'rocee' is no kind of adapter", "f.toml:4:9", "roce"},
+        {"NIC without number", "name = \"a\"\ntitle = \"t\"\n[[match.nics]]\nrdma = true\n",
+         "how many adapters is missing", "f.toml:3:1", "count_min"},
+        {"NIC speed", "name = \"a\"\ntitle = \"t\"\n[[match.nics]]\nspeed_gbits = 0\ncount = 1\n",
+         "must be above 0", "f.toml:4:15", ""},
+        {"unknown key of adapters",
+         "name = \"a\"\ntitle = \"t\"\n[[match.nics]]\ncount = 1\nspeed = 4\n",
+         "unknown key 'speed'", "f.toml:5:1", ""},
+        {"expectation",
+         "name = \"a\"\ntitle = \"t\"\n[match]\ngpu_count = 1\n[expect]\nlinks = 1\n",
+         "unknown key 'links'", "f.toml:6:1", ""},
+        {"instance type alone", "name = \"a\"\ntitle = \"t\"\n[match]\ninstance_types = [\"x\"]\n",
+         "does not say what it matches", "f.toml:3:1", "asset_tag"},
         {"not TOML", "name = \n", "", "f.toml:1:8", ""},
         {"escape sequence", "name = \"\\u001b[31m\"\n", "\\x1b", "f.toml:1:8", ""},
     };
@@ -130,27 +220,36 @@ TEST_CASE("each fault of a profile is named with its place") {
 }
 
 TEST_CASE("variables that are never set automatically are refused in a profile") {
-    const std::vector<std::string> names = {"NCCL_PROTO",
-                                            "NCCL_COMM_ID",
-                                            "NCCL_TOPO_FILE",
-                                            "NCCL_IB_ADDR_FAMILY",
-                                            "NCCL_WIN_ENABLE",
-                                            "NCCL_P2P_NVL_CHUNKSIZE",
-                                            "NCCL_NVLS_CHUNKSIZE",
-                                            "NCCL_SPLIT_SHARE_RESOURCES",
-                                            "NCCL_DEBUG",
-                                            "NCCL_DEBUG_SUBSYS",
-                                            "NCCL_PROFILER_PLUGIN",
-                                            "OMP_PROC_BIND",
-                                            "NCCL_NET",
-                                            "NCCL_IB_RESILIENCY_PORT_FAILOVER"};
-    for (const std::string& name : names) {
-        CAPTURE(name);
-        CHECK_THROWS_AS(read_profile(with_value("variable = \"" + name +
-                                                "\"\nleave = true\nreason = \"r\"\nsource = "
-                                                "\"s\"\n"),
-                                     "f.toml"),
-                        Error);
+    struct Row {
+        std::string name;
+        bool may_be_left = true;  ///< an entry may say why it is not set
+    };
+    const std::vector<Row> rows = {{"NCCL_PROTO"},
+                                   {"NCCL_COMM_ID"},
+                                   {"NCCL_TOPO_FILE"},
+                                   {"NCCL_IB_ADDR_FAMILY"},
+                                   {"NCCL_WIN_ENABLE"},
+                                   {"NCCL_P2P_NVL_CHUNKSIZE"},
+                                   {"NCCL_NVLS_CHUNKSIZE"},
+                                   {"NCCL_SPLIT_SHARE_RESOURCES"},
+                                   {"NCCL_DEBUG", false},
+                                   {"NCCL_DEBUG_SUBSYS", false},
+                                   {"NCCL_PROFILER_PLUGIN", false},
+                                   {"OMP_PROC_BIND"},
+                                   {"NCCL_NET"},
+                                   {"NCCL_IB_RESILIENCY_PORT_FAILOVER"}};
+    for (const Row& row : rows) {
+        CAPTURE(row.name);
+        const auto read = [&](const std::string& what) {
+            return read_profile(with_value("variable = \"" + row.name + "\"\n" + what +
+                                           "\nreason = \"r\"\nsource = \"s\"\n"),
+                                "f.toml");
+        };
+        CHECK_THROWS_AS(read("value = \"1\""), Error);
+        if (row.may_be_left)
+            CHECK_NOTHROW(read("leave = true"));
+        else
+            CHECK_THROWS_AS(read("leave = true"), Error);
     }
     for (const std::string name : {"NCCL_NET_GDR_LEVEL", "NCCL_P2P_LEVEL", "NCCL_NVLS_ENABLE",
                                    "NCCL_P2P_DISABLE", "OMP_NUM_THREADS", "FI_PROVIDER"}) {

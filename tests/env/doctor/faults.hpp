@@ -84,6 +84,11 @@ inline Machine efa_node() {
     Machine machine = healthy_node();
     for (detect::Nic& nic : machine.nics)
         if (nic.rdma_device) nic.kind = NicKind::efa;
+    for (int i = 8; i < 32; ++i) {
+        machine.nics.push_back(rdma_port(i, NicKind::efa, 100));
+        machine.nics.back().pci = detect::PciAddress{1, static_cast<std::uint8_t>(i), 0, 0};
+    }
+    connect_adapters(machine);
     machine.vendor = "Amazon EC2";
     machine.product = "p5.48xlarge";
     machine.software.nccl_plugin_files = {

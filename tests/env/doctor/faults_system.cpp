@@ -113,6 +113,37 @@ std::vector<Fault> system_faults() {
              connect_adapters(p.machine);
          },
          efa_node},
+        {"platform-nics", "two of 32 adapters did not start", slow,
+         [](Patient& p) {
+             p.machine.nics.resize(p.machine.nics.size() - 2);
+             connect_adapters(p.machine);
+         },
+         efa_node},
+        {"platform-nics", "one node needs none", note,
+         [](Patient& p) {
+             p.job.nodes = 1;
+             p.machine.nics.resize(p.machine.nics.size() - 2);
+             connect_adapters(p.machine);
+         },
+         efa_node},
+        {"platform-gpus", "one fell off the bus", slow,
+         [](Patient& p) {
+             p.machine.gpus.resize(7);
+             p.machine.gpu_paths.resize(7);
+             for (auto& row : p.machine.gpu_paths) row.resize(7);
+             p.machine.gpu_links.clear();
+             p.machine.peer_access.clear();
+             p.machine.gpu_acs_redirect.clear();
+             p.machine.gpu_path_gbytes_per_s.clear();
+             connect_adapters(p.machine);
+         },
+         efa_node},
+        {"vendor-script-unused", "gIB without its script", slow,
+         [](Patient& p) {
+             several_nodes(p);
+             p.machine.software.vendor_files = {"/usr/local/gib"};
+         },
+         google_node},
         {"google-plugin-missing", "an A3 machine", slow,
          [](Patient& p) {
              several_nodes(p);
