@@ -52,9 +52,11 @@ int act(const Arguments& arguments, const Environment& environment,
         case Action::env:
             return env_command(arguments, console);
         case Action::doctor:
-            return doctor_command(arguments);
+            return doctor_command(arguments, console);
         case Action::report:
             return report_command(arguments);
+        case Action::profiles:
+            return profiles_command(arguments, console);
         case Action::run:
             break;
     }

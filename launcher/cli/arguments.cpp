@@ -15,11 +15,12 @@ namespace {
 namespace po = boost::program_options;
 using Words = std::vector<std::string>;
 
-constexpr std::array<std::pair<std::string_view, Action>, 4> kSubcommands = {
+constexpr std::array<std::pair<std::string_view, Action>, 5> kSubcommands = {
     {{"detect", Action::detect},
      {"env", Action::env},
      {"doctor", Action::doctor},
-     {"report", Action::report}}};
+     {"report", Action::report},
+     {"profiles", Action::profiles}}};
 
 std::string name_of(Action action) {
     for (const auto& [name, known] : kSubcommands)
@@ -30,6 +31,10 @@ std::string name_of(Action action) {
 template <class T>
 po::typed_value<T>* value() {
     return po::value<T>();
+}
+
+void add_profile_option(po::options_description& options) {
+    options.add_options()("profile", value<Words>()->composing());
 }
 
 /// What replaces this machine.
@@ -50,6 +55,7 @@ void add_decision_options(po::options_description& options) {
         ("no-measure", "")                      //
         ("measure", value<std::string>())       //
         ("host-order", value<std::string>());
+    add_profile_option(options);
     add_machine_options(options);
 }
 
@@ -68,11 +74,17 @@ po::options_description options_of(Action action) {
                 "nodes", value<int>())("ranks-per-node", value<int>());
             break;
         case Action::doctor:
+            add_profile_option(options);
             add_machine_options(options);
             options.add_options()("list", "")("nodes", value<int>())("ranks-per-node",
                                                                      value<int>());
             break;
         case Action::report:
+            break;
+        case Action::profiles:
+            add_profile_option(options);
+            add_machine_options(options);
+            options.add_options()("force", "");
             break;
         default:
             add_decision_options(options);
@@ -228,6 +240,7 @@ void read_common(const po::variables_map& map, Arguments& arguments) {
     arguments.explain = map.contains("explain");
     if (map.contains("machine")) arguments.machine_files = map["machine"].as<Words>();
     if (map.contains("from")) arguments.captures = map["from"].as<Words>();
+    if (map.contains("profile")) arguments.profile_files = map["profile"].as<Words>();
     arguments.nccl_version = text(map, "nccl-version");
 }
 
@@ -256,11 +269,13 @@ Arguments parse_subcommand(const Split& split, Action action,
     arguments.save = text(map, "save");
     arguments.graph = graph_format(map);
     arguments.list = map.contains("list");
+    arguments.force = map.contains("force");
     if (!arguments.graph.empty() && arguments.json)
         throw Error("--graph and --json contradict each other");
     arguments.format = text(map, "format");
     arguments.nodes = positive(map, "nodes");
     arguments.ranks_per_node = positive(map, "ranks-per-node");
+    if (action == Action::profiles) return arguments;  // each verb counts its own words
     const std::size_t most = action == Action::report ? 1 : 0;
     if (arguments.positional.size() > most)
         throw Error(fmt::format("'{}' is one word too many for 'toporun {}'",

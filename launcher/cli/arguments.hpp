@@ -9,7 +9,7 @@
 
 namespace toporun::launcher {
 
-enum class Action { help, version, run, detect, env, doctor, report };
+enum class Action { help, version, run, detect, env, doctor, report, profiles };
 
 /// What the command line asks for. Members that an action does not use keep their defaults.
 struct Arguments {
@@ -29,11 +29,13 @@ struct Arguments {
     std::string run_directory;
     std::vector<std::string> machine_files;  ///< --machine
     std::vector<std::string> captures;       ///< --from: files, directories, "-"
+    std::vector<std::string> profile_files;  ///< --profile
     std::string nccl_version;
     std::string host_order;             ///< --host-order: a file
     std::string save;                   ///< detect --save
     std::string graph;                  ///< detect --graph: "", "auto", "text", "dot"
     bool list = false;                  ///< doctor --list
+    bool force = false;                 ///< profiles save --force
     std::string format;                 ///< env --format: sh, json, toml, slurm
     std::optional<int> nodes;           ///< env
     std::optional<int> ranks_per_node;  ///< env

@@ -33,6 +33,9 @@ Several nodes:
       --host-order FILE     where the hosts are: a Slurm topology.conf, SLURM_TOPOLOGY_ADDR of each
                             node, or one host a line; says how to start in the order of switches
 
+Profiles, what is known of a kind of machine ('toporun profiles --help'):
+      --profile FILE        use this profile where it fits, before all others (repeatable)
+
 The run:
       --comm-limit PERCENT  warn when collectives are in flight for more of the time (default 30)
       --run-dir DIR         where to leave the report (default toporun/COMMAND-ID; TOPORUN_DIR)
@@ -56,6 +59,7 @@ Subcommands ('toporun -- COMMAND' runs a program that is called like one):
   env       print the chosen settings for a shell, without running anything
   doctor    look for faults of the machine that break or slow NCCL, with the fix for each
   report    show the newest run's report, or that of a run directory
+  profiles  list, show, match, check and save profiles of machines
 
 TOPORUN=off makes toporun run the command at once and do nothing else. A variable that is set
 already, in the environment or an NCCL configuration file, is never changed.
@@ -110,6 +114,7 @@ say beside them goes to standard error (docs/settings.md).
       --leave NAME          leave the variable NAME alone (repeatable; TOPORUN_LEAVE=A,B)
       --bind HOW --no-bind --no-log --no-measure --measure WHEN --take-log
                             as in 'toporun --help'
+      --profile FILE        use this profile where it fits, before all others (repeatable)
       --machine FILE        decide for a saved machine
       --from FILE           decide for a capture, as for 'toporun detect' (repeatable)
       --nccl-version V      decide for this NCCL version
@@ -128,6 +133,7 @@ fix it. Nothing on the machine is changed; versions of NCCL that were read are k
       --json                one JSON object, schema toporun.findings/1
       --nodes N             the job has N nodes (default: from SLURM, else unknown)
       --ranks-per-node N    and N ranks on each
+      --profile FILE        use this profile where it fits, before all others (repeatable)
       --machine FILE        check a saved machine
       --from FILE           check a capture, as for 'toporun detect' (repeatable)
       --nccl-version V      check for this NCCL version
@@ -148,6 +154,35 @@ directory DIR.
 Exit status: 0, or 2 when there is no report.
 )help";
 
+constexpr const char* kProfiles = R"help(usage: toporun profiles VERB [OPTIONS]
+
+What is known of kinds of machines: which settings they need, which are better left to NCCL or to
+the vendor's plugin, and why (docs/profiles.md).
+
+  list            every profile: the built-in ones, those of /etc/toporun/profiles and of
+                  ~/.config/toporun/profiles ($XDG_CONFIG_HOME), those of --profile
+  show NAME       the file of a profile as it stands
+  match           which profiles fit this machine, by what, and what they set; the nearest misses
+                  with what differs
+  check FILE...   read files as 'list' would, and say what is wrong with them and where
+  save NAME       write a profile of this machine into ~/.config/toporun/profiles, to be completed
+
+      --profile FILE        read this profile too, before all others (repeatable)
+      --force               save: replace a file that is there
+      --json                one JSON object, schema toporun.profiles/1
+      --machine FILE        match, save: a saved machine in place of this one
+      --from FILE           match, save: a capture, as for 'toporun detect' (repeatable)
+      --nccl-version V      match, save: for this NCCL version
+  -h, --help                this text
+
+Of two profiles that fit, the one of the stronger place is used first: --profile, then the user's,
+then the site's, then the built-in one; at one place the one that describes the machine more
+closely. A file that others than root and the user could write is not read.
+
+Exit status: 0; 1 when check finds a file that is broken; 2 for wrong usage and files that cannot
+be read.
+)help";
+
 }  // namespace
 
 std::string help_text(Action action) {
@@ -160,6 +195,8 @@ std::string help_text(Action action) {
             return kDoctor;
         case Action::report:
             return kReport;
+        case Action::profiles:
+            return kProfiles;
         default:
             return kRun;
     }

@@ -189,8 +189,8 @@ env::UserEnvironment read_user_environment(const Environment& environment) {
 namespace {
 
 Judged judge_down_to(env::Severity least, const env::Job& job, const detect::Machine& machine,
-                     const env::UserEnvironment& user, const env::Options& options) {
-    const profiles::Knowledge knowledge = profiles::builtin_knowledge();
+                     const env::UserEnvironment& user, const env::Options& options,
+                     const profiles::Knowledge& knowledge) {
     Judged judged;
     judged.plan = env::decide(job, machine, knowledge, user, options);
     judged.diagnosis = env::diagnose(job, machine, user, judged.plan, knowledge, least);
@@ -209,13 +209,14 @@ bool about_visible_gpus(const env::Finding& finding) {
 }  // namespace
 
 Judged judge(const env::Job& job, const detect::Machine& machine, const env::UserEnvironment& user,
-             const env::Options& options) {
-    return judge_down_to(env::Severity::note, job, machine, user, options);
+             const env::Options& options, const profiles::Knowledge& knowledge) {
+    return judge_down_to(env::Severity::note, job, machine, user, options, knowledge);
 }
 
 env::Plan decide(const env::Job& job, const detect::Machine& machine,
-                 const env::UserEnvironment& user, const env::Options& options) {
-    Judged judged = judge_down_to(env::Severity::broken, job, machine, user, options);
+                 const env::UserEnvironment& user, const env::Options& options,
+                 const profiles::Knowledge& knowledge) {
+    Judged judged = judge_down_to(env::Severity::broken, job, machine, user, options, knowledge);
     std::vector<env::Finding>& findings = judged.plan.findings;
     for (env::Finding& fault : judged.diagnosis.findings) {
         if (fault.severity != env::Severity::broken && !about_visible_gpus(fault)) continue;

@@ -40,14 +40,15 @@ struct Judged {
     env::Diagnosis diagnosis;  ///< with the findings of the plan
 };
 
-/// Decides for the job with the built-in profiles and examines the machine.
+/// Decides for the job and examines the machine.
 Judged judge(const env::Job& job, const detect::Machine& machine, const env::UserEnvironment& user,
-             const env::Options& options);
+             const env::Options& options, const profiles::Knowledge& knowledge);
 
 /// The plan alone, with the faults among its findings that break the job or give it other GPUs than
 /// the user meant.
 env::Plan decide(const env::Job& job, const detect::Machine& machine,
-                 const env::UserEnvironment& user, const env::Options& options);
+                 const env::UserEnvironment& user, const env::Options& options,
+                 const profiles::Knowledge& knowledge);
 
 /// A whole text file. Throws Error with the reason.
 std::string read_text_file(const std::string& path);

@@ -9,6 +9,7 @@
 #include "env/summary.hpp"
 #include "launcher/cli/host_order.hpp"
 #include "launcher/cli/installed.hpp"
+#include "launcher/cli/knowledge.hpp"
 #include "launcher/command/loader_option.hpp"
 #include "launcher/log/footprint.hpp"
 #include "launcher/process/run_directory.hpp"
@@ -145,11 +146,18 @@ Prepared prepare(const Arguments& arguments, const Environment& environment, con
     env::Options options = arguments.options;
     attempt(problems, "the order of the hosts is not known",
             [&] { read_host_order(arguments, environment, prepared.command.job, options); });
+    Loaded loaded;
+    const auto load = [&] { loaded = load_knowledge(arguments, environment, prepared.machine); };
+    if (arguments.profile_files.empty())
+        attempt(problems, "profiles are left out", load);
+    else
+        load();
+    for (const ProfileProblem& problem : loaded.problems) problems.push_back(problem_text(problem));
     const bool decided = attempt(problems, "nothing is chosen, the decision failed", [&] {
         options.log_directory = prepared.private_directory;
         options.plugin = prepared.private_directory.empty() ? std::string() : installed.plugin;
         prepared.plan = decide(prepared.command.job, prepared.machine,
-                               read_user_environment(environment), options);
+                               read_user_environment(environment), options, loaded.knowledge);
     });
     if (!decided) return prepared;
     NodeFiles node_files{

@@ -31,7 +31,7 @@ enum class Files { make, name_only };
 
 /// Recognises the command, looks at the machine, decides and rewrites. A part that fails becomes a
 /// problem and is left out; the command as typed is always there to run. Throws Error for a named
-/// machine file that cannot be read.
+/// machine or profile file that cannot be read.
 Prepared prepare(const Arguments& arguments, const Environment& environment, const Host& host,
                  Files files);
 

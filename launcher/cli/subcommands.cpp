@@ -22,6 +22,7 @@
 #include "env/summary.hpp"
 #include "launcher/cli/host_order.hpp"
 #include "launcher/cli/inputs.hpp"
+#include "launcher/cli/knowledge.hpp"
 #include "launcher/command/options.hpp"
 #include "launcher/process/run_directory.hpp"
 #include "launcher/report/findings.hpp"
@@ -33,29 +34,15 @@
 namespace toporun::launcher {
 namespace {
 
-void print(const std::string& text) {
-    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
-        throw Error(fmt::format("cannot write to standard output: {}", std::strerror(errno)));
-}
-
 std::optional<int> slurm_number(const Environment& environment, const char* name) {
     const auto found = environment.find(name);
     if (found == environment.end()) return std::nullopt;
     return positive_count(found->second);
 }
 
-/// The job that `toporun env` decides for: nothing is known of its command line, and whatever the
-/// shell starts afterwards starts on this host.
-env::Job shell_job(const Arguments& arguments, const Environment& environment) {
-    env::Job job;
-    job.launcher = "shell";
-    job.nodes =
-        arguments.nodes ? arguments.nodes : slurm_number(environment, "SLURM_JOB_NUM_NODES");
-    job.ranks_per_node = arguments.ranks_per_node
-                             ? arguments.ranks_per_node
-                             : slurm_number(environment, "SLURM_NTASKS_PER_NODE");
-    job.same_host = true;
-    return job;
+void warn(const std::vector<ProfileProblem>& problems, const Console& console) {
+    for (const ProfileProblem& problem : problems)
+        console.warn(problem_text(problem), problem.hint);
 }
 
 /// The machine with the NCCL that a Python of this shell would load.
@@ -158,6 +145,23 @@ void say_findings(const env::Plan& plan, const Console& console) {
 
 }  // namespace
 
+void print(const std::string& text) {
+    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+        throw Error(fmt::format("cannot write to standard output: {}", std::strerror(errno)));
+}
+
+env::Job shell_job(const Arguments& arguments, const Environment& environment) {
+    env::Job job;
+    job.launcher = "shell";
+    job.nodes =
+        arguments.nodes ? arguments.nodes : slurm_number(environment, "SLURM_JOB_NUM_NODES");
+    job.ranks_per_node = arguments.ranks_per_node
+                             ? arguments.ranks_per_node
+                             : slurm_number(environment, "SLURM_NTASKS_PER_NODE");
+    job.same_host = true;
+    return job;
+}
+
 int detect_command(const Arguments& arguments, const Console& console) {
     const detect::Machine machine = shell_machine(arguments, environment_map());
     if (!arguments.save.empty()) {
@@ -199,7 +203,10 @@ int env_command(const Arguments& arguments, const Console& console) {
     options.for_shell = true;
     env::Job job = shell_job(arguments, environment);
     read_host_order(arguments, environment, job, options);
-    const env::Plan plan = decide(job, machine, read_user_environment(environment), options);
+    const Loaded loaded = load_knowledge(arguments, environment, machine);
+    warn(loaded.problems, console);
+    const env::Plan plan = decide(job, machine, read_user_environment(environment), options,
+                                  loaded.knowledge);
     if (format == "hosts") return print_hosts(plan);
     print(settings_text(plan, format));
     if (arguments.explain)
@@ -213,7 +220,7 @@ int env_command(const Arguments& arguments, const Console& console) {
     return 0;
 }
 
-int doctor_command(const Arguments& arguments) {
+int doctor_command(const Arguments& arguments, const Console& console) {
     if (arguments.list) {
         print(arguments.json ? check_list_json() : check_list_text());
         return 0;
@@ -222,9 +229,12 @@ int doctor_command(const Arguments& arguments) {
     const detect::Machine machine = shell_machine(arguments, environment);
     env::Options options = arguments.options;
     options.for_shell = true;
-    const env::Diagnosis diagnosis = judge(shell_job(arguments, environment), machine,
-                                           read_user_environment(environment), options)
-                                         .diagnosis;
+    const Loaded loaded = load_knowledge(arguments, environment, machine);
+    warn(loaded.problems, console);
+    const env::Diagnosis diagnosis =
+        judge(shell_job(arguments, environment), machine, read_user_environment(environment),
+              options, loaded.knowledge)
+            .diagnosis;
     print(arguments.json ? findings_json(diagnosis)
                          : findings_text(diagnosis, Console(1).colour(), notes_command(arguments)));
     return env::broken_findings(diagnosis).empty() ? 0 : 1;

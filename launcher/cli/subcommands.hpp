@@ -1,6 +1,9 @@
 #pragma once
 
+#include <string>
+
 #include "launcher/cli/arguments.hpp"
+#include "launcher/cli/inputs.hpp"
 #include "launcher/process/console.hpp"
 
 namespace toporun::launcher {
@@ -10,7 +13,14 @@ namespace toporun::launcher {
 int detect_command(const Arguments& arguments, const Console& console);
 int env_command(const Arguments& arguments, const Console& console);
 /// 1 when something is broken.
-int doctor_command(const Arguments& arguments);
+int doctor_command(const Arguments& arguments, const Console& console);
 int report_command(const Arguments& arguments);
+/// `toporun profiles VERB`: 1 when `check` finds a file that is broken.
+int profiles_command(const Arguments& arguments, const Console& console);
+
+/// The job that a shell's settings are for: of its command line nothing is known.
+env::Job shell_job(const Arguments& arguments, const Environment& environment);
+/// Writes to standard output. Throws Error when it cannot.
+void print(const std::string& text);
 
 }  // namespace toporun::launcher

@@ -10,6 +10,8 @@ std::string findings_json(const env::Diagnosis& diagnosis) {
                     {{"total", diagnosis.checks},
                      {"not_made", diagnosis.not_made},
                      {"unknown", diagnosis.unknown}}},
+                   {"profile", diagnosis.profiles.empty() ? Json(nullptr)
+                                                          : Json(diagnosis.profiles.front().name)},
                    {"notes", diagnosis.notes}});
 }
 

@@ -60,6 +60,8 @@ std::string findings_text(const env::Diagnosis& diagnosis, bool colour,
                           const std::string& notes_command) {
     std::string text;
     for (const env::Finding& finding : diagnosis.findings) text += block(finding, colour) + '\n';
+    for (const env::UsedProfile& profile : diagnosis.profiles)
+        text += "profile: " + env::profile_text(profile) + '\n';
     text += printable(env::summary_line(diagnosis)) + '\n';
     const std::size_t notes = diagnosis.notes.size();
     if (notes == 0 || notes_command.empty()) return text;

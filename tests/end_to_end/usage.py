@@ -7,7 +7,7 @@ import re
 import harness
 from harness import TOPORUN, Case
 
-SUBCOMMANDS = ("detect", "env", "doctor", "report")
+SUBCOMMANDS = ("detect", "env", "doctor", "report", "profiles")
 
 
 class WrongUsage(Case):

@@ -166,8 +166,8 @@ TEST_CASE("wrong usage says what to do") {
 }
 
 TEST_CASE("the help names every option and only those") {
-    for (const Action action :
-         {Action::run, Action::detect, Action::env, Action::doctor, Action::report}) {
+    for (const Action action : {Action::run, Action::detect, Action::env, Action::doctor,
+                                Action::report, Action::profiles}) {
         const std::string help = help_text(action);
         for (const std::string& name : option_names(action)) {
             CAPTURE(name);
@@ -179,8 +179,8 @@ TEST_CASE("the help names every option and only those") {
 }
 
 TEST_CASE("help fits a terminal of 100 columns") {
-    for (const Action action :
-         {Action::run, Action::detect, Action::env, Action::doctor, Action::report}) {
+    for (const Action action : {Action::run, Action::detect, Action::env, Action::doctor,
+                                Action::report, Action::profiles}) {
         std::size_t column = 0;
         for (const char c : help_text(action)) {
             column = c == '\n' ? 0 : column + 1;
@@ -209,4 +209,24 @@ TEST_CASE("the help and the page on captures name every format that is read") {
 }
 
 }  // namespace
+TEST_CASE("profiles takes a verb, files and what replaces this machine") {
+    const auto read = [](const std::vector<std::string>& words) {
+        return parse_arguments(words, {});
+    };
+    Arguments made = read({"profiles", "check", "a.toml", "b.toml", "--json"});
+    CHECK(made.action == Action::profiles);
+    CHECK(made.positional == std::vector<std::string>{"check", "a.toml", "b.toml"});
+    CHECK(made.json);
+    made = read({"profiles", "save", "box", "--force", "--machine", "m.toml"});
+    CHECK(made.force);
+    CHECK(made.machine_files == std::vector<std::string>{"m.toml"});
+    made = read({"--profile", "x.toml", "profiles", "match", "--profile=y.toml"});
+    CHECK(made.profile_files == std::vector<std::string>{"x.toml", "y.toml"});
+    made = read({"--profile", "x.toml", "torchrun", "--profile", "z"});
+    CHECK(made.profile_files == std::vector<std::string>{"x.toml"});
+    CHECK(made.command == std::vector<std::string>{"torchrun", "--profile", "z"});
+    CHECK(read({"env", "--profile", "x.toml"}).profile_files.size() == 1);
+    CHECK(read({"doctor", "--profile", "x.toml"}).profile_files.size() == 1);
+}
+
 }  // namespace toporun::launcher
