@@ -6,11 +6,11 @@
 #include <string>
 
 #include "base/text.hpp"
+#include "env/fabric.hpp"
+#include "env/gloo.hpp"
 #include "env/gpu_advice.hpp"
 #include "env/gpu_choice.hpp"
 #include "env/host_order.hpp"
-#include "env/fabric.hpp"
-#include "env/gloo.hpp"
 #include "env/inputs.hpp"
 #include "env/interface.hpp"
 #include "env/launcher_binding.hpp"

@@ -50,14 +50,14 @@ void gid_findings(const Inputs& inputs, const PortRoles& roles, std::vector<Find
         const detect::Gid* gid = gid_at(nic, index);
         const bool absent = gid == nullptr || is_null(*gid);
         if (!absent && !is_link_local(*gid)) continue;
-        const std::string fix = gid_index_fix(inputs, nic);
+        const GidAdvice advice = gid_index_advice(inputs, nic);
         if (absent)
             findings.push_back(
                 {"roce-gid-absent", Severity::broken,
                  fmt::format("{} has no GID {}", printable(port_name(nic)), index),
                  fmt::format("NCCL_IB_GID_INDEX={}; {} GIDs in use", index, nic.gids.size()),
-                 "ibv_modify_qp fails and NCCL stops as it connects to the other nodes", fix,
-                 printable(port_name(nic))});
+                 "ibv_modify_qp fails and NCCL stops as it connects to the other nodes", advice.fix,
+                 printable(port_name(nic)), advice.remark});
         else
             findings.push_back(
                 {"roce-gid-link-local", Severity::slow,
@@ -66,7 +66,7 @@ void gid_findings(const Inputs& inputs, const PortRoles& roles, std::vector<Find
                  fmt::format("NCCL_IB_GID_INDEX={}; {}", index, printable(gid->type)),
                  "it is not routed: beyond the switch ibv_modify_qp fails with 'Connection timed "
                  "out'",
-                 fix, printable(port_name(nic))});
+                 advice.fix, printable(port_name(nic)), advice.remark});
         return;
     }
 }

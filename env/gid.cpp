@@ -181,18 +181,18 @@ int automatic_gid_index(const Nic& nic) {
     return now == nullptr ? 0 : now->index;
 }
 
-std::string gid_index_fix(const Inputs& inputs, const Nic& nic) {
+GidAdvice gid_index_advice(const Inputs& inputs, const Nic& nic) {
     const Gid* best = best_gid(nic);
     const std::string better = best == nullptr
                                    ? "give the port's interface an IP address"
                                    : fmt::format("index {} is RoCE v2 of {}", best->index,
                                                  printable(plain_address(*best)));
     if (user_has(inputs, kGidIndex) && inputs.nccl && chooses_gid(inputs))
-        return "unset NCCL_IB_GID_INDEX: NCCL 2.21.5 and later choose by themselves; here " +
-               better;
-    if (best == nullptr) return better;
-    return fmt::format("export NCCL_IB_GID_INDEX={} ({}), the same on all nodes", best->index,
-                       better);
+        return {"unset NCCL_IB_GID_INDEX",
+                "NCCL 2.21.5 and later choose by themselves; here " + better};
+    if (best == nullptr) return {better, ""};
+    return {fmt::format("export NCCL_IB_GID_INDEX={}", best->index),
+            better + ", the same on all nodes"};
 }
 
 Setting decide_gid_index(const Inputs& inputs, const std::vector<int>& ports) {

@@ -30,8 +30,14 @@ int automatic_gid_index(const detect::Nic& nic);
 /// The version chooses the index by itself; an unknown version counts as the newest.
 bool chooses_gid(const Inputs& inputs);
 
+/// A command, and what to know of it.
+struct GidAdvice {
+    std::string fix;
+    std::string remark;
+};
+
 /// What to do where the index of the user's, or 0 of an old version, is wrong on this port.
-std::string gid_index_fix(const Inputs& inputs, const detect::Nic& nic);
+GidAdvice gid_index_advice(const Inputs& inputs, const detect::Nic& nic);
 
 /// NCCL_IB_GID_INDEX for the RoCE ports among `ports` (positions in Machine::nics): exported only
 /// where the index that NCCL would take is wrong and one index is right for all of them.

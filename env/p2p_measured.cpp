@@ -148,6 +148,11 @@ const MeasuredPair* MeasuredMachine::pair(int a, int b) const {
     return found == pairs.end() ? nullptr : found->second;
 }
 
+bool measured_here(const detect::Machine& machine, const Measured& measured) {
+    return gpu_misfit(measured, machine).empty() &&
+           software_misfit(measured, machine.software).empty();
+}
+
 MeasuredMachine measured_machine(const Inputs& inputs) {
     MeasuredMachine found;
     const detect::Machine& machine = inputs.machine;

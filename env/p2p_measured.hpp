@@ -23,6 +23,9 @@ struct MeasuredMachine {
     const profiles::MeasuredPair* pair(int a, int b) const;
 };
 
+/// Whether the profile was measured on this very machine, as measured_machine() compares them.
+bool measured_here(const detect::Machine& machine, const profiles::Measured& measured);
+
 /// The newest measured profile whose GPUs, driver, kernel and IOMMU mode are those of the machine.
 /// A fact that one side knows and the other does not is a difference.
 MeasuredMachine measured_machine(const Inputs& inputs);

@@ -169,7 +169,7 @@ constexpr Check kOtherChecks[] = {
     {{"host-order", kFamily, Severity::note,
       "the order of hosts against the switches between them (topology.conf, --host-order): "
       "neighbours on different switches share the links above"},
-      nullptr},
+     nullptr},
     {{"profile-no-match", kFamily, Severity::note,
       "profiles named by --profile that do not describe this machine: nothing of them is used"},
      nullptr},

@@ -92,7 +92,8 @@ void script_unused(const Patient& patient, Verdict& verdict) {
              .evidence =
                  fmt::format("{} is here, no variable {}* is set", vendor.directory, vendor.prefix),
              .effect = "NCCL runs without the values that the plugin and the fabric need",
-             .fix = fmt::format("source {} before the command", vendor.script)});
+             .fix = fmt::format("source {}", vendor.script),
+             .remark = "before the command"});
     }
 }
 

@@ -58,7 +58,8 @@ void gid_link_local(const Patient& patient, Verdict& verdict) {
                       .evidence = fmt::format("{}; {}", index_text(patient, *index), gid->type),
                       .effect = "it is not routed: beyond the switch ibv_modify_qp fails with "
                                 "'Connection timed out'",
-                      .fix = gid_index_fix(patient.inputs, *nic),
+                      .fix = gid_index_advice(patient.inputs, *nic).fix,
+                      .remark = gid_index_advice(patient.inputs, *nic).remark,
                       .where = port_name(*nic)});
     }
 }
@@ -74,7 +75,8 @@ void gid_v1(const Patient& patient, Verdict& verdict) {
                       .evidence = index_text(patient, *index),
                       .effect = "RoCE v1 is not routed, and lossless settings of the fabric are "
                                 "mostly made for v2",
-                      .fix = gid_index_fix(patient.inputs, *nic),
+                      .fix = gid_index_advice(patient.inputs, *nic).fix,
+                      .remark = gid_index_advice(patient.inputs, *nic).remark,
                       .where = port_name(*nic)});
     }
 }
@@ -90,7 +92,8 @@ void gid_absent(const Patient& patient, Verdict& verdict) {
                                                 nic->gids.size()),
                         .effect = "ibv_modify_qp fails and NCCL stops as it connects to the "
                                   "other nodes",
-                        .fix = gid_index_fix(patient.inputs, *nic),
+                        .fix = gid_index_advice(patient.inputs, *nic).fix,
+                        .remark = gid_index_advice(patient.inputs, *nic).remark,
                         .where = port_name(*nic)});
     }
 }

@@ -83,6 +83,15 @@ void take(profiles::Profile profile, profiles::Layer layer, Loaded& loaded) {
     loaded.knowledge.profiles.push_back(std::move(profile));
 }
 
+/// A profile of a kind of machine, or what was measured on one.
+void take_file(const std::string& text, const std::string& file, profiles::Layer layer,
+               Loaded& loaded) {
+    if (profiles::is_measured(text, file))
+        loaded.knowledge.measured.push_back(profiles::read_measured(text, file));
+    else
+        take(profiles::read_profile(text, file), layer, loaded);
+}
+
 /// Whether others could have put files into the directory or replaced it.
 std::string unsafe_directory(const std::string& path) {
     for (const std::string& level : {path, path.substr(0, path.rfind('/'))}) {
@@ -140,7 +149,7 @@ void read_profile_directory(const ProfileDirectory& directory, Loaded& loaded) {
     for (const std::string& name : *names) {
         const std::string path = directory.path + "/" + name;
         try {
-            take(profiles::read_profile(read_own_file(path), path), directory.layer, loaded);
+            take_file(read_own_file(path), path, directory.layer, loaded);
         } catch (const Error& fault) {
             loaded.problems.push_back({fmt::format("a profile is left out: {}", fault.what()),
                                        fault.where().empty() ? path : fault.where(), fault.hint()});
@@ -155,8 +164,7 @@ Loaded load_knowledge(const std::vector<std::string>& named, const Environment& 
     for (const ProfileDirectory& directory : profile_directories(environment))
         read_profile_directory(directory, loaded);
     for (const std::string& file : named)
-        take(profiles::read_profile(read_text_file(file), file), profiles::Layer::command_line,
-             loaded);
+        take_file(read_text_file(file), file, profiles::Layer::command_line, loaded);
     return loaded;
 }
 

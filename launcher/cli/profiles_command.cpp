@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "env/p2p_measured.hpp"
 #include "env/profile_skeleton.hpp"
 #include "launcher/cli/knowledge.hpp"
 #include "launcher/cli/subcommands.hpp"
@@ -148,9 +149,15 @@ CheckedFile checked(const std::string& file, const detect::Machine& machine) {
     CheckedFile result{file, {}, {}, {}, {}, false};
     const std::string text = read_text_file(file);
     try {
-        const Profile profile = profiles::read_profile(text, file);
-        result.name = profile.name;
-        result.fits = env::matches(machine, profile.match);
+        if (profiles::is_measured(text, file)) {
+            const profiles::Measured measured = profiles::read_measured(text, file);
+            result.name = measured.name;
+            result.fits = env::measured_here(machine, measured);
+        } else {
+            const Profile profile = profiles::read_profile(text, file);
+            result.name = profile.name;
+            result.fits = env::matches(machine, profile.match);
+        }
     } catch (const Error& fault) {
         result.what = fault.what();
         result.where = fault.where().empty() ? file : fault.where();

@@ -205,8 +205,8 @@ int env_command(const Arguments& arguments, const Console& console) {
     read_host_order(arguments, environment, job, options);
     const Loaded loaded = load_knowledge(arguments, environment, machine);
     warn(loaded.problems, console);
-    const env::Plan plan = decide(job, machine, read_user_environment(environment), options,
-                                  loaded.knowledge);
+    const env::Plan plan =
+        decide(job, machine, read_user_environment(environment), options, loaded.knowledge);
     if (format == "hosts") return print_hosts(plan);
     print(settings_text(plan, format));
     if (arguments.explain)

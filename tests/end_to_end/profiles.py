@@ -39,7 +39,7 @@ source = "network team"
 """
 
 
-class ProfilesCase(Case):
+class Profiles:
     def setUp(self):
         super().setUp()
         self.config = os.path.join(self.directory, "config")
@@ -75,7 +75,7 @@ class ProfilesCase(Case):
         return next((one for one in found if one["name"] == "NCCL_IB_TC"), None)
 
 
-class Verbs(ProfilesCase):
+class Verbs(Profiles, Case):
     def test_wrong_usage_is_status_2(self):
         for arguments, said in ((["profiles"], b"which?"), (["profiles", "lst"], b"did you mean"),
                                 (["profiles", "show"], b"needs a name"), (["profiles", "check"], b"needs a file"),
@@ -149,7 +149,7 @@ class Verbs(ProfilesCase):
             self.assertNotIn(b"\x1b", done.stdout + done.stderr)
 
 
-class Save(ProfilesCase):
+class Save(Profiles, Case):
     def save(self, *arguments, **more):
         return self.toporun("profiles", "save", "our-box", "--machine", self.machine, *arguments, **more)
 
@@ -206,7 +206,7 @@ class Save(ProfilesCase):
         self.assertIn(b"no place for your profiles", done.stderr)
 
 
-class Places(ProfilesCase):
+class Places(Profiles, Case):
     def test_directory_then_command_line_then_the_user(self):
         self.assertIsNone(self.setting())
         self.own("our-box")

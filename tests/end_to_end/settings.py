@@ -178,10 +178,10 @@ class Examples(Case):
 
 
 class SameChoice(OtherMachine, Case):
-    """A run decides as `toporun env` does, but for what needs a run (its log, its measurement)."""
+    """A run decides as `toporun env` does, but for what needs a run (its log, its measurement, its launcher)."""
 
     def test_a_run_and_a_shell_choose_alike(self):
-        ours = ("NCCL_DEBUG", "NCCL_PROFILER", "TOPORUN_")
+        ours = ("NCCL_DEBUG", "NCCL_PROFILER", "TOPORUN_", "OMPI_MCA_")
         for variables in ({}, {"NCCL_P2P_LEVEL": "PXB"}, {"OMP_NUM_THREADS": "3"}):
             with self.subTest(variables=variables):
                 shell = json.loads(self.settings("--json", nodes="1", **variables).stdout)

@@ -73,9 +73,14 @@ class Help(Case):
         self.assertGreater(len(options), 12)
         values = {"PERCENT": "30", "HOW": "auto", "SECONDS": "1", "WHEN": "auto", "V": "2.28.9", "NAME": "NCCL_DEBUG",
                   "DIR": os.path.join(self.directory, "run")}
+        files = {"--host-order": "node-a\n", "--profile": "name = \"p\"\ntitle = \"t\"\n[match]\ngpu_count = 99\n"}
         for option, placeholder in options:
             if option in ("--help", "--version", "--machine", "--from", "--dry-run"):
                 continue
+            if option in files:
+                values["FILE"] = os.path.join(self.directory, "named")
+                with open(values["FILE"], "w", encoding="utf-8") as file:
+                    file.write(files[option])
             words = [option] + ([values[placeholder.strip()]] if placeholder else [])
             with self.subTest(option=option):
                 done = self.run_command([TOPORUN, *words, "--dry-run", "true"])

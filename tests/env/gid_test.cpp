@@ -148,7 +148,7 @@ TEST_CASE("the user's GID index is shown, and said where it is not routed") {
     CHECK(setting(with_index("1"), "NCCL_IB_GID_INDEX").value == "1");
     CHECK(setting(with_index("1"), "NCCL_IB_GID_INDEX").origin == env::Origin::user);
     CHECK(finding_ids(with_index("1")) == std::vector<std::string>{"roce-gid-link-local"});
-    CHECK(with_index("1").findings[0].fix.find("index 3 is RoCE v2 of 10.1.0.5") !=
+    CHECK(with_index("1").findings[0].remark.find("index 3 is RoCE v2 of 10.1.0.5") !=
           std::string::npos);
     CHECK(finding_ids(with_index("9")) == std::vector<std::string>{"roce-gid-absent"});
     CHECK(finding_ids(with_index("3")).empty());

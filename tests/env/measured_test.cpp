@@ -273,7 +273,7 @@ TEST_CASE("a measurement for P2P moves each machine's pairs as its levels move t
                          if (one.a == a && one.b == b && one.transport_default == "SHM")
                              shm_faster(pair);
                  })});
-        CHECK_FALSE(has_setting(opposite, "NCCL_P2P_DISABLE"));
+        CHECK_FALSE(exported(opposite, "NCCL_P2P_DISABLE"));
         const auto level = setting(opposite, "NCCL_P2P_LEVEL");
         CHECK(env::origin_text(level) != "measured");
         CHECK(count_transport(opposite, "SHM", false) == count_transport(opposite, "SHM", true));

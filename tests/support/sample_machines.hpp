@@ -222,6 +222,7 @@ inline detect::Machine full_machine() {
     software.fabric_manager = true;
     software.verbs_devices = 2;
     software.container_kind = "docker";
+    software.gpus_withheld = 1;
     software.hypervisor = "kvm";
     software.scheduler = "slurm";
     software.nccl_plugins = {"libnccl-net.so"};

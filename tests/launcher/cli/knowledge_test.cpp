@@ -61,6 +61,23 @@ TEST_CASE("the files of a directory are read in the order of their names") {
     CHECK(loaded.knowledge.profiles.at(0).file == place.path + "/a.toml");
 }
 
+TEST_CASE("a file with what was measured is no profile of a kind of machine") {
+    const Place place;
+    const std::string gpus = "[[gpus]]\npci = \"0000:18:00.0\"\n[[gpus]]\npci = \"0000:3b:00.0\"\n";
+    place.write("a.toml", "[measured]\nname = \"node-a\"\ndate = \"2026-11-30\"\ntool = \"t\"\n" +
+                              gpus +
+                              "[[pairs]]\na = \"0000:18:00.0\"\nb = \"0000:3b:00.0\"\n"
+                              "p2p_gbytes_per_s = 22.4\nshm_gbytes_per_s = 9.1\nintact = true\n");
+    place.write("b.toml", "[measured]\nname = \"node-b\"\nspeed = 3\n" + gpus);
+    const Loaded loaded = place.read();
+    CHECK(loaded.knowledge.profiles.empty());
+    REQUIRE(loaded.knowledge.measured.size() == 1);
+    CHECK(loaded.knowledge.measured[0].name == "node-a");
+    CHECK(loaded.knowledge.measured[0].pairs.at(0).intact);
+    REQUIRE(loaded.problems.size() == 1);
+    CHECK(loaded.problems[0].where.starts_with(place.path + "/b.toml:"));
+}
+
 TEST_CASE("a directory that is not there is none") {
     Loaded loaded;
     read_profile_directory({"/no/such/place", profiles::Layer::site}, loaded);
