@@ -227,7 +227,9 @@ void missing(const Patient& patient, Verdict& verdict) {
          .remark = guest      ? ""
                    : switches ? "of the driver's version, then look at nvidia-smi nvlink -s; in a "
                                 "guest at the passthrough of the NVSwitches"
-                              : "look for Xid messages in dmesg, reset the GPUs or reboot"});
+                              : "look for Xid messages in dmesg, reset the GPUs or reboot; where "
+                                "they are some of a board of eight, look at nvidia-fabricmanager "
+                                "and, in a guest, at the passthrough of the NVSwitches"});
 }
 
 /// Boards on which every pair has the same NVLinks: A100 and later modules, and whatever stands

@@ -442,6 +442,8 @@ TEST_CASE("the words of findings that people search for") {
     CHECK(finding(links, "nvlink-links-down").effect ==
           "33 % of the GPU's NVLink bandwidth is lost, and every ring through it runs at that "
           "pace");
+    const auto part = examine(with_gpus(4, "NVIDIA H100 80GB HBM3", PathType::SYS));
+    CHECK(finding(part, "nvlink-missing").remark.find("passthrough") != std::string::npos);
     const auto claimed = examine(rtx_4090());
     CHECK(finding(claimed, "p2p-known-bad").fix.find("newer driver") != std::string::npos);
     CHECK_FALSE(has(claimed, "known-bad"));  // the row is told once
