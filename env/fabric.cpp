@@ -61,7 +61,7 @@ std::string left_out_text(const Inputs& inputs, const std::vector<LeftPort>& lef
 }
 
 /// Names that NCCL's list can hold.
-bool writable(const Nic& nic) {
+bool writable_device(const Nic& nic) {
     const std::string& name = *nic.rdma_device;
     return !name.empty() && name.find_first_of(",:^= ") == std::string::npos &&
            printable(name) == name;
@@ -73,7 +73,7 @@ Setting hca_list(const Inputs& inputs, const Network& network) {
                                 fmt::format("{} takes every active port: {}", library_text(inputs),
                                             names_of(inputs, roles.taken)));
     const bool named = std::all_of(roles.kept.begin(), roles.kept.end(),
-                                   [&](int port) { return writable(nic_at(inputs, port)); });
+                                   [&](int port) { return writable_device(nic_at(inputs, port)); });
     if (roles.left_out.empty()) {
         wanted.reason = "nothing tells a storage or management port or a duplicate from the others";
     } else if (roles.kept.size() > kMostHcaEntries || !named) {

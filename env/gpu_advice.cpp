@@ -13,8 +13,7 @@
 namespace toporun::env {
 namespace {
 
-constexpr const char* kCuda = "CUDA_VISIBLE_DEVICES";
-constexpr int kClearlyFaster = 150;  ///< percent: halves that are worth a word
+constexpr int kHalvesFaster = 150;  ///< percent: halves that are worth a word
 
 std::string numbers_of(const detect::Machine& machine, const std::vector<int>& gpus) {
     std::vector<std::string> words;
@@ -24,7 +23,7 @@ std::string numbers_of(const detect::Machine& machine, const std::vector<int>& g
 }
 
 std::optional<Finding> several_instances(const Inputs& inputs) {
-    const auto list = inputs.user.variable(kCuda);
+    const auto list = inputs.user.variable(kCudaVisibleDevices);
     if (!list) return std::nullopt;
     const std::vector<std::string> words = split(*list, ',');
     const auto count = std::count_if(words.begin(), words.end(), [](const std::string& word) {
@@ -37,7 +36,7 @@ std::optional<Finding> several_instances(const Inputs& inputs) {
         ranks ? Severity::broken : Severity::slow,
         fmt::format("CUDA_VISIBLE_DEVICES lists {} MIG instances, CUDA takes only the first",
                     count),
-        fmt::format("{}={}", kCuda, *list),
+        fmt::format("{}={}", kCudaVisibleDevices, *list),
         ranks ? "all ranks land on one instance, or stop with an invalid device"
               : "the other instances stay idle",
         "give each process one MIG UUID of its own",
@@ -60,7 +59,7 @@ std::optional<Finding> one_gpu_per_task(const Inputs& inputs) {
     const std::string binding = task_binding(inputs);
     const bool inside = inputs.user.variable("SLURM_LOCALID").has_value();
     const auto local = to_integer(inputs.user.variable("SLURM_LOCALID").value_or(""));
-    const auto list = inputs.user.variable(kCuda);
+    const auto list = inputs.user.variable(kCudaVisibleDevices);
     // A list of one beside a higher local rank says the same without the binding's name.
     const bool hidden = local.value_or(0) > 0 && inputs.user.variable("SLURM_STEP_ID") && list &&
                         !list->empty() && list->find(',') == std::string::npos;
@@ -76,7 +75,8 @@ std::optional<Finding> one_gpu_per_task(const Inputs& inputs) {
                           *local, *local, *local)
             : fmt::format("each task sees GPUs of its own only, one GPU per task ({})", binding);
     finding.evidence =
-        hidden ? fmt::format("SLURM_LOCALID={}, {}={}", *local, kCuda, *list) : binding;
+        hidden ? fmt::format("SLURM_LOCALID={}, {}={}", *local, kCudaVisibleDevices, *list)
+               : binding;
     finding.effect =
         "code that takes device LOCAL_RANK stops ('invalid device ordinal'); where the tasks have "
         "device cgroups CUDA IPC fails and NCCL goes through shared memory";
@@ -171,12 +171,12 @@ std::optional<Finding> slow_ring(const Inputs& inputs, const std::vector<int>& g
     const std::vector<int> all = rates->among(gpus);
     const int whole = ring_rate(all, count);
     if (whole == 0) return std::nullopt;
-    const auto groups = halves(all, count, (whole * kClearlyFaster + 99) / 100);
+    const auto groups = halves(all, count, (whole * kHalvesFaster + 99) / 100);
     if (groups.empty()) return std::nullopt;
     const std::vector<int> a = at_positions(gpus, groups[0]), b = at_positions(gpus, groups[1]);
     const int half =
         std::min(ring_rate(rates->among(a), count / 2), ring_rate(rates->among(b), count / 2));
-    if (half * 100 < whole * kClearlyFaster) return std::nullopt;
+    if (half * 100 < whole * kHalvesFaster) return std::nullopt;
     return halves_finding(
         inputs, count, fmt::format("crosses a slow link that two jobs of {} would not", count / 2),
         fmt::format("a ring over all runs at {}, over GPUs {} and over GPUs {} at {} (estimated)",

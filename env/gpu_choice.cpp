@@ -12,7 +12,6 @@
 namespace toporun::env {
 namespace {
 
-constexpr const char* kCuda = "CUDA_VISIBLE_DEVICES";
 constexpr const char* kHip = "HIP_VISIBLE_DEVICES";
 constexpr const char* kCudaOrder = "CUDA_DEVICE_ORDER";
 
@@ -226,7 +225,7 @@ std::vector<Setting> write_list(const Inputs& inputs, const Choice& choice,
     const bool uuids = !inputs.rccl && has_uuids(inputs.machine, choice.gpus);
     std::vector<Setting> settings;
     if (!uuids && !numbers_hold(inputs.machine)) return settings;
-    settings.push_back(detected(inputs.rccl ? kHip : kCuda,
+    settings.push_back(detected(inputs.rccl ? kHip : kCudaVisibleDevices,
                                 list_text(inputs.machine, choice.gpus, uuids), choice.reason,
                                 choice.evidence, without));
     if (uuids || inputs.rccl) return settings;
@@ -242,7 +241,7 @@ std::vector<Setting> write_list(const Inputs& inputs, const Choice& choice,
 GpuDecision decide_gpus(const Inputs& inputs) {
     GpuDecision decision{{}, inputs.visible, inputs.visible_note};
     const detect::Machine& machine = inputs.machine;
-    const char* name = inputs.rccl ? kHip : kCuda;
+    const char* name = inputs.rccl ? kHip : kCudaVisibleDevices;
     if (machine.gpus.size() < 2) return decision;
     const std::string without = "rank r uses GPU r of the machine";
     const auto leave = [&](const std::string& reason, const std::string& evidence) {

@@ -12,6 +12,7 @@ namespace toporun::env {
 inline constexpr const char* kP2pLevel = "NCCL_P2P_LEVEL";
 inline constexpr const char* kP2pDisable = "NCCL_P2P_DISABLE";
 inline constexpr const char* kSocketIfname = "NCCL_SOCKET_IFNAME";
+inline constexpr const char* kCudaVisibleDevices = "CUDA_VISIBLE_DEVICES";
 
 struct Inputs {
     const Job& job;

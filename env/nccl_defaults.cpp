@@ -65,11 +65,11 @@ LevelDefault before_2_9(const detect::Cpu& cpu, CpuKind kind) {
     return {PathType::PHB, "2.8: Intel Skylake and later", cpu.model_number.has_value()};
 }
 
+}  // namespace
+
 bool is_nvlink(PathType path) {
     return path == PathType::NVL || path == PathType::NVB;
 }
-
-}  // namespace
 
 LevelDefault default_p2p_level(const Inputs& inputs, int gpus) {
     const CpuKind cpu = cpu_kind(inputs.machine.cpu);

@@ -10,6 +10,9 @@
 /// What NCCL does by itself, by version (NCCL src/graph/paths.cc, 2.8.3 to 2.30.7).
 namespace toporun::env {
 
+/// NVL or NVB: over NVLink, directly or through a third GPU.
+bool is_nvlink(detect::PathType path);
+
 struct LevelDefault {
     detect::PathType level = detect::PathType::PXB;
     std::string why;      ///< "the default of 2.23 and later"

@@ -18,10 +18,6 @@ using detect::PathType;
 constexpr double kBetweenCpus = 10;  ///< GB/s, NCCL's for Intel Skylake, the lowest in use
 constexpr double kMostGbytes = 5000;
 
-bool is_nvlink(PathType path) {
-    return path == PathType::NVL || path == PathType::NVB;
-}
-
 bool is_known(PathType path) {
     return is_nvlink(path) || path == PathType::C2C || path == PathType::PIX ||
            path == PathType::PXB || path == PathType::PHB || path == PathType::SYS;

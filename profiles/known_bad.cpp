@@ -17,12 +17,6 @@ constexpr int kMostRows = 100000;
 constexpr int kMostGpus = 1024;
 constexpr int kMostNodes = 1000000;
 
-std::string filled(TomlTable& table, const std::string& key) {
-    std::string text = table.required_string(key);
-    if (trim(text).empty()) table.fail(key, fmt::format("'{}' must not be empty", key));
-    return text;
-}
-
 void check_word(const TomlTable& table, const std::string& key, const std::string& word,
                 const std::vector<std::string>& known) {
     if (std::find(known.begin(), known.end(), word) != known.end()) return;
@@ -109,12 +103,12 @@ KnownBadRow read_row(TomlTable& table) {
     row.links = choice(table, "links", {"none", "some"});
     row.path = choice(table, "path", {"PIX", "PXB", "PHB", "SYS"});
     row.driver_open = table.boolean("driver_open");
-    row.symptom = filled(table, "symptom");
+    row.symptom = table.filled_string("symptom");
     check_word(table, "symptom", row.symptom, {"hang", "corruption", "error", "slow"});
-    row.what = filled(table, "what");
-    row.fix = filled(table, "fix");
-    row.source = filled(table, "source");
-    row.confidence = filled(table, "confidence");
+    row.what = table.filled_string("what");
+    row.fix = table.filled_string("fix");
+    row.source = table.filled_string("source");
+    row.confidence = table.filled_string("confidence");
     check_word(table, "confidence", row.confidence, {"high", "medium"});
     row.decides = table.boolean("decides").value_or(false);
     if (row.decides) check_decides(table, row);
@@ -128,8 +122,8 @@ StockRefusal read_refusal(TomlTable& table) {
     refusal.not_gpus = names(table, "not_gpus");
     refusal.driver_since = dotted_version(table, "driver_since");
     refusal.guest = choice(table, "platform", {"vm"}) == "vm";
-    refusal.what = filled(table, "what");
-    refusal.source = filled(table, "source");
+    refusal.what = table.filled_string("what");
+    refusal.source = table.filled_string("source");
     return refusal;
 }
 

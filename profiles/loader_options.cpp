@@ -14,40 +14,34 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kForms = {"option", "assignment", "short", "key"};
 
-std::string filled(TomlTable& table, const std::string& key) {
-    std::string text = table.required_string(key);
-    if (trim(text).empty()) table.fail(key, fmt::format("'{}' must not be empty", key));
-    return text;
-}
-
 LoaderOption read_option(TomlTable& table) {
     LoaderOption option;
-    option.name = filled(table, "name");
-    option.form = filled(table, "form");
+    option.name = table.filled_string("name");
+    option.form = table.filled_string("form");
     if (std::find(kForms.begin(), kForms.end(), option.form) == kForms.end())
         table.fail("form", fmt::format("'{}' is no form", printable(option.form)),
                    "write option, assignment, short or key");
     option.python = table.boolean("python").value_or(false);
-    option.used_by = filled(table, "used_by");
-    option.source = filled(table, "source");
+    option.used_by = table.filled_string("used_by");
+    option.source = table.filled_string("source");
     return option;
 }
 
 LoaderFramework read_framework(TomlTable& table) {
     LoaderFramework framework;
-    framework.name = filled(table, "name");
+    framework.name = table.filled_string("name");
     framework.words = table.strings("words").value_or(std::vector<std::string>{});
     framework.programs = table.strings("programs").value_or(std::vector<std::string>{});
     if (framework.words.empty() && framework.programs.empty())
         table.fail("name", "a framework needs 'words' or 'programs'");
-    framework.add = filled(table, "add");
+    framework.add = table.filled_string("add");
     if (framework.add.find("{workers}") == std::string::npos)
         table.fail("add", "'add' must contain {workers}");
     const auto workers = table.integer("default");
     if (!workers || *workers < 0 || *workers > 1024)
         table.fail("default", "'default' must be 0 to 1024");
     framework.default_workers = static_cast<int>(*workers);
-    framework.source = filled(table, "source");
+    framework.source = table.filled_string("source");
     return framework;
 }
 

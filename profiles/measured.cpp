@@ -14,7 +14,7 @@ namespace toporun::profiles {
 namespace {
 
 constexpr double kMostGbytesPerS = 10000;
-constexpr std::size_t kMostGpus = 256;
+constexpr std::size_t kMostMeasuredGpus = 256;
 constexpr std::size_t kLongestText = 200;
 
 std::string line_of(const TomlTable& table, const std::string& key, std::string text) {
@@ -81,11 +81,11 @@ void read_head(TomlTable& head, Measured& measured) {
 std::set<std::string> read_gpus(TomlTable& table, Measured& measured) {
     std::set<std::string> known;
     std::vector<TomlTable> gpus = table.tables("gpus");
-    if (gpus.size() < 2 || gpus.size() > kMostGpus)
-        table.fail(
-            "gpus",
-            fmt::format("a measured profile lists 2 to {} GPUs, found {}", kMostGpus, gpus.size()),
-            "one [[gpus]] table for each GPU of the machine");
+    if (gpus.size() < 2 || gpus.size() > kMostMeasuredGpus)
+        table.fail("gpus",
+                   fmt::format("a measured profile lists 2 to {} GPUs, found {}", kMostMeasuredGpus,
+                               gpus.size()),
+                   "one [[gpus]] table for each GPU of the machine");
     for (TomlTable& gpu : gpus) {
         MeasuredGpu one{pci_id(gpu, "pci"), optional_line(gpu, "uuid")};
         if (!known.insert(one.pci).second)

@@ -277,6 +277,12 @@ std::string TomlTable::required_string(const std::string& key) {
     throw Error(fmt::format("'{}' is missing", key), where());
 }
 
+std::string TomlTable::filled_string(const std::string& key) {
+    std::string text = required_string(key);
+    if (trim(text).empty()) fail(key, fmt::format("'{}' must not be empty", key));
+    return text;
+}
+
 bool TomlTable::has(const std::string& key) const {
     return state_->table->contains(key);
 }

@@ -38,6 +38,8 @@ class TomlTable {
 
     /// As `string`, but Error when the key is absent.
     std::string required_string(const std::string& key);
+    /// The same, and more than blanks.
+    std::string filled_string(const std::string& key);
 
     bool has(const std::string& key) const;           ///< does not mark the key as known
     bool has_integers(const std::string& key) const;  ///< an array that starts with an integer

@@ -29,11 +29,6 @@ bool every(const Profile& profile) {
     return true;
 }
 
-void warn(const std::vector<ProfileProblem>& problems, const Console& console) {
-    for (const ProfileProblem& problem : problems)
-        console.warn(problem_text(problem), problem.hint);
-}
-
 Loaded load_all(const Arguments& arguments, const Environment& environment,
                 const Console& console) {
     Loaded loaded = load_knowledge(arguments.profile_files, environment, every);
@@ -41,14 +36,6 @@ Loaded load_all(const Arguments& arguments, const Environment& environment,
     std::stable_sort(loaded.knowledge.profiles.begin(), loaded.knowledge.profiles.end(),
                      [](const Profile& a, const Profile& b) { return a.layer > b.layer; });
     return loaded;
-}
-
-/// `text` line by line, safe for a terminal.
-std::string printable_lines(const std::string& text) {
-    std::string out;
-    for (const std::string& line : split(text, '\n')) out += printable(line) + '\n';
-    if (text.ends_with('\n')) out.pop_back();
-    return out;
 }
 
 int list(const Arguments& arguments, const Loaded& loaded) {

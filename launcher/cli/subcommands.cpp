@@ -40,11 +40,6 @@ std::optional<int> slurm_number(const Environment& environment, const char* name
     return positive_count(found->second);
 }
 
-void warn(const std::vector<ProfileProblem>& problems, const Console& console) {
-    for (const ProfileProblem& problem : problems)
-        console.warn(problem_text(problem), problem.hint);
-}
-
 /// The machine with the NCCL that a Python of this shell would load.
 detect::Machine shell_machine(const Arguments& arguments, const Environment& environment) {
     return read_machine(arguments, environment, shell_python(environment), true);
@@ -79,17 +74,6 @@ void save(const std::string& path, const std::string& text) {
     }
     if (!rest.empty())
         throw Error(fmt::format("cannot write '{}': {}", printable(path), std::strerror(errno)));
-}
-
-/// `text` line by line, safe for a terminal: the file may be anybody's.
-std::string printable_lines(const std::string& text) {
-    std::string out;
-    for (std::size_t begin = 0; begin < text.size();) {
-        const std::size_t end = std::min(text.find('\n', begin), text.size());
-        out += printable(std::string_view(text).substr(begin, end - begin)) + '\n';
-        begin = end + 1;
-    }
-    return out;
 }
 
 }  // namespace
@@ -144,6 +128,21 @@ void say_findings(const env::Plan& plan, const Console& console) {
 }
 
 }  // namespace
+
+void warn(const std::vector<ProfileProblem>& problems, const Console& console) {
+    for (const ProfileProblem& problem : problems)
+        console.warn(problem_text(problem), problem.hint);
+}
+
+std::string printable_lines(const std::string& text) {
+    std::string out;
+    for (std::size_t begin = 0; begin < text.size();) {
+        const std::size_t end = std::min(text.find('\n', begin), text.size());
+        out += printable(std::string_view(text).substr(begin, end - begin)) + '\n';
+        begin = end + 1;
+    }
+    return out;
+}
 
 void print(const std::string& text) {
     if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)

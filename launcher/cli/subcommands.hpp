@@ -4,6 +4,7 @@
 
 #include "launcher/cli/arguments.hpp"
 #include "launcher/cli/inputs.hpp"
+#include "launcher/cli/knowledge.hpp"
 #include "launcher/process/console.hpp"
 
 namespace toporun::launcher {
@@ -20,6 +21,10 @@ int profiles_command(const Arguments& arguments, const Console& console);
 
 /// The job that a shell's settings are for: of its command line nothing is known.
 env::Job shell_job(const Arguments& arguments, const Environment& environment);
+/// Each of them as a warning.
+void warn(const std::vector<ProfileProblem>& problems, const Console& console);
+/// `text` line by line, safe for a terminal: the file may be anybody's.
+std::string printable_lines(const std::string& text);
 /// Writes to standard output. Throws Error when it cannot.
 void print(const std::string& text);
 
