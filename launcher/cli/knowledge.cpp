@@ -102,7 +102,7 @@ std::string unsafe_directory(const std::string& path) {
     return "";
 }
 
-std::string variable(const Environment& environment, const std::string& name) {
+std::string variable_text(const Environment& environment, const std::string& name) {
     const auto found = environment.find(name);
     return found == environment.end() ? std::string() : found->second;
 }
@@ -110,9 +110,9 @@ std::string variable(const Environment& environment, const std::string& name) {
 }  // namespace
 
 std::string user_profile_directory(const Environment& environment) {
-    const std::string config = variable(environment, "XDG_CONFIG_HOME");
+    const std::string config = variable_text(environment, "XDG_CONFIG_HOME");
     if (config.starts_with('/')) return config + "/toporun/profiles";
-    const std::string home = variable(environment, "HOME");
+    const std::string home = variable_text(environment, "HOME");
     return home.starts_with('/') ? home + "/.config/toporun/profiles" : "";
 }
 
