@@ -134,7 +134,7 @@ void read_profile_directory(const ProfileDirectory& directory, Loaded& loaded) {
         if (errno != ENOENT && errno != ENOTDIR)
             loaded.problems.push_back(
                 {fmt::format("profiles cannot be read: {}", std::strerror(errno)), directory.path,
-                 ""});
+                 "make the directory readable, or set XDG_CONFIG_HOME to one of your own"});
         return;
     }
     if (names->empty()) return;

@@ -152,7 +152,9 @@ Prepared prepare(const Arguments& arguments, const Environment& environment, con
         attempt(problems, "profiles are left out", load);
     else
         load();
-    for (const ProfileProblem& problem : loaded.problems) problems.push_back(problem_text(problem));
+    for (const ProfileProblem& problem : loaded.problems)
+        problems.push_back(problem_text(problem) +
+                           (problem.hint.empty() ? "" : ": " + problem.hint));
     const bool decided = attempt(problems, "nothing is chosen, the decision failed", [&] {
         options.log_directory = prepared.private_directory;
         options.plugin = prepared.private_directory.empty() ? std::string() : installed.plugin;

@@ -8,17 +8,8 @@ import subprocess
 import tarfile
 
 import harness
-from harness import TOPORUN, Case
+from harness import MATRIX, TOPORUN, Case
 
-MATRIX = """\tGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity
-GPU0\t X \tNV12\tPIX\t0-15\t0
-GPU1\tNV12\t X \tSYS\t16-31\t1
-NIC0\tPIX\tSYS\t X
-
-NIC Legend:
-
-  NIC0: mlx5_0
-"""
 ADDRESSES = """1: lo: <LOOPBACK,UP,LOWER_UP> mtu 65536 qdisc noqueue state UNKNOWN group default
     inet 127.0.0.1/8 scope host lo
 2: eth0: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu 9000 qdisc mq state UP group default

@@ -21,6 +21,16 @@ import unittest
 import uuid
 
 TOPORUN = os.environ.get("TOPORUN", "toporun")
+# `nvidia-smi topo -m` of two GPUs with an adapter beside the first.
+MATRIX = """\tGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity
+GPU0\t X \tNV12\tPIX\t0-15\t0
+GPU1\tNV12\t X \tSYS\t16-31\t1
+NIC0\tPIX\tSYS\t X
+
+NIC Legend:
+
+  NIC0: mlx5_0
+"""
 PROGRAMS = os.environ.get("TOPORUN_TEST_PROGRAMS", ".")
 RECORD_SIGNALS = os.path.join(PROGRAMS, "record_signals")
 HANGING_NVML = os.path.join(PROGRAMS, "libnvml_that_hangs.so")
