@@ -153,10 +153,6 @@ std::vector<int> PairRates::part_of(const std::vector<int>& matrix,
     return part;
 }
 
-std::vector<int> PairRates::direct_among(std::span<const int> gpus) const {
-    return part_of(rates_, gpus);
-}
-
 std::vector<int> PairRates::links_among(std::span<const int> gpus) const {
     return links_.empty() ? std::vector<int>{} : part_of(links_, gpus);
 }

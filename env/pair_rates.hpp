@@ -16,6 +16,8 @@ class PairRates {
 
     int size() const { return size_; }
     void set(int a, int b, int rate);
+    /// Without ways through a third GPU.
+    int direct(int a, int b) const { return rates_[place(a, b)]; }
     /// NVLinks that belong to the pair alone, as on boards without NVSwitch: rings and trees over
     /// different links run at a time. Elsewhere all traffic of a GPU shares one port.
     void set_links(int a, int b, int rate);
@@ -25,8 +27,6 @@ class PairRates {
     void add_way(int a, int b, int third, int rate);
     /// The rates of a job over `gpus`: row-major, gpus.size() squared, 0 on the diagonal.
     std::vector<int> among(std::span<const int> gpus) const;
-    /// The same without ways through a third GPU.
-    std::vector<int> direct_among(std::span<const int> gpus) const;
     /// The links of their own alone; empty when there are none.
     std::vector<int> links_among(std::span<const int> gpus) const;
 
