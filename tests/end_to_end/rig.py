@@ -82,10 +82,10 @@ def topologies():
 
 
 class Rig:
-    def predict(self, topology, version, **variables):
+    def predict(self, topology, version, *options, **variables):
         """toporun's own word on a topology: the whole object of `env --format json`."""
         done = self.run_command([TOPORUN, "env", "--from", topology, "--format", "json", "--nccl-version",
-                                 version or "2.28.9"], env=self.variables(**variables))
+                                 version or "2.28.9", *options], env=self.variables(**variables))
         self.assertEqual(done.returncode, 0, done)
         return json.loads(done.stdout)
 
@@ -163,6 +163,67 @@ class RigLevels(Rig, Case):
             predicted = self.pairs(self.predict(topology, None, **variables), "transport")
             connected, _ = self.connect(topology, **variables)
             self.agree(connected, predicted, variables)
+
+
+def measured_profile(gpus, pairs):
+    """A measured profile of the machine of a topology file: pairs {(a, b): (GB/s by P2P, through memory)}."""
+    text = '[measured]\nname = "bench"\ndate = "2026-11-30"\ntool = "by hand"\n'
+    text += "".join(f'\n[[gpus]]\npci = "{pci}"\n' for pci in gpus)
+    return text + "".join(f'\n[[pairs]]\na = "{gpus[a]}"\nb = "{gpus[b]}"\np2p_gbytes_per_s = {p2p}\n'
+                          f"shm_gbytes_per_s = {memory}\nintact = true\n" for (a, b), (p2p, memory) in pairs.items())
+
+
+@unittest.skipIf(why_no_rig(), why_no_rig())
+class RigMeasured(Rig, Case):
+    FAST, SLOW = (22.5, 9.0), (7.5, 9.0)
+
+    def gpus_of(self, topology):
+        done = self.run_command([TOPORUN, "detect", "--from", topology, "--json"])
+        self.assertEqual(done.returncode, 0, done)
+        return [gpu["pci"] for gpu in json.loads(done.stdout)["gpus"]]
+
+    def with_profile(self, topology, version, pairs):
+        """(what is exported of CHOICES, origins, the transport of each pair) with a measured profile."""
+        path = os.path.join(self.directory, "measured.toml")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(measured_profile(self.gpus_of(topology), pairs))
+        predicted = self.predict(topology, version, "--profile", path)
+        self.assertEqual([one["id"] for one in predicted["findings"] if one["id"].startswith("measured-")], [])
+        chosen = {one["name"]: one for one in predicted["settings"]
+                  if one["name"] in CHOICES and one["value"] is not None}
+        return ({name: one["value"] for name, one in chosen.items()}, {one["origin"] for one in chosen.values()},
+                self.pairs(predicted, "transport"))
+
+    def test_pairs_move_to_p2p_where_it_was_measured_faster_and_nowhere_else(self):
+        """By levels: P2P is measured faster on the pairs that the level wins, slower on all others."""
+        runs = opposites = 0
+        for name, topology in topologies().items():
+            by_default = self.pairs(self.predict(topology, None), "transport_default")
+            seen = [by_default]
+            for level in ("PIX", "PXB", "PHB", "SYS"):
+                wanted = self.pairs(self.predict(topology, None, NCCL_P2P_LEVEL=level), "transport")
+                moved = [pair for pair in wanted if wanted[pair] == "P2P" and by_default[pair] == "SHM"]
+                if wanted in seen or any(wanted[pair] != by_default[pair] for pair in set(wanted) - set(moved)):
+                    continue
+                seen.append(wanted)
+                what = f"{name}, faster up to {level}"
+                measured = {pair: self.FAST if pair in moved or by_default[pair] == "P2P" else self.SLOW
+                            for pair in wanted}
+                chosen, origins, planned = self.with_profile(topology, None, measured)
+                self.assertEqual(planned, wanted, what)
+                self.assertEqual(origins, {"measured"}, what)
+                connected, version = self.connect(topology, **chosen)
+                self.assertEqual(version, "2.28.9")
+                self.assertEqual(sorted(connected), sorted(wanted), what)
+                self.agree(connected, wanted, what)
+                runs += 1
+            if "SHM" not in by_default.values():
+                continue
+            opposite = {pair: self.FAST if how.startswith("P2P") else self.SLOW for pair, how in by_default.items()}
+            self.assertEqual(self.with_profile(topology, None, opposite)[0], {}, f"{name}, the default is best")
+            opposites += 1
+        self.assertGreater(runs, 9)
+        self.assertGreater(opposites, 12)
 
 
 def adapters_below_switches(between_cpus, gbits, switches):
