@@ -4,7 +4,7 @@
 build_packages=(
     g++ cmake ninja-build
     libboost-filesystem1.81-dev libboost-program-options1.81-dev
-    libhwloc-dev libtomlplusplus-dev libfmt-dev nlohmann-json3-dev libpugixml-dev zlib1g-dev
+    libhwloc-dev libtomlplusplus-dev libfmt-dev nlohmann-json3-dev libpugixml-dev zlib1g-dev libzstd-dev
     libopenmpi-dev openmpi-bin
 )
 test_packages=(doctest-dev)                # without them the tests do not build

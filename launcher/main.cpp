@@ -54,7 +54,7 @@ int act(const Arguments& arguments, const Environment& environment,
         case Action::doctor:
             return doctor_command(arguments, console);
         case Action::report:
-            return report_command(arguments);
+            return report_command(arguments, console);
         case Action::profiles:
             return profiles_command(arguments, console);
         case Action::run:

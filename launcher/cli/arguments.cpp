@@ -80,6 +80,7 @@ po::options_description options_of(Action action) {
                                                                      value<int>());
             break;
         case Action::report:
+            options.add_options()("format", value<std::string>());
             break;
         case Action::profiles:
             add_profile_option(options);
@@ -276,15 +277,13 @@ Arguments parse_subcommand(const Split& split, Action action,
     arguments.nodes = positive(map, "nodes");
     arguments.ranks_per_node = positive(map, "ranks-per-node");
     if (action == Action::profiles) return arguments;  // each verb counts its own words
-    const std::size_t most = action == Action::report ? 1 : 0;
-    if (arguments.positional.size() > most)
+    if (action == Action::report) return arguments;    // any number of logs
+    if (!arguments.positional.empty())
         throw Error(fmt::format("'{}' is one word too many for 'toporun {}'",
-                                printable(arguments.positional[most]), split.command.front()),
+                                printable(arguments.positional.front()), split.command.front()),
                     {},
-                    action == Action::report
-                        ? "name one run directory"
-                        : fmt::format("to run a program called '{0}': toporun -- {0} ...",
-                                      split.command.front()));
+                    fmt::format("to run a program called '{0}': toporun -- {0} ...",
+                                split.command.front()));
     return arguments;
 }
 

@@ -31,13 +31,13 @@ struct Arguments {
     std::vector<std::string> captures;       ///< --from: files, directories, "-"
     std::vector<std::string> profile_files;  ///< --profile
     std::string nccl_version;
-    std::string host_order;             ///< --host-order: a file
-    std::string save;                   ///< detect --save
-    std::string graph;                  ///< detect --graph: "", "auto", "text", "dot"
-    bool list = false;                  ///< doctor --list
-    bool force = false;                 ///< profiles save --force
-    std::string format;                 ///< env --format: sh, json, toml, slurm
-    std::optional<int> nodes;           ///< env
+    std::string host_order;    ///< --host-order: a file
+    std::string save;          ///< detect --save
+    std::string graph;         ///< detect --graph: "", "auto", "text", "dot"
+    bool list = false;         ///< doctor --list
+    bool force = false;        ///< profiles save --force
+    std::string format;        ///< env --format: sh, json, toml, slurm; report: text, json, md
+    std::optional<int> nodes;  ///< env
     std::optional<int> ranks_per_node;  ///< env
 };
 

@@ -58,7 +58,7 @@ Subcommands ('toporun -- COMMAND' runs a program that is called like one):
   detect    show the machine: GPUs, links, CPUs, interfaces, limits
   env       print the chosen settings for a shell, without running anything
   doctor    look for faults of the machine that break or slow NCCL, with the fix for each
-  report    show the newest run's report, or that of a run directory
+  report    show the newest run's report, or read any NCCL or job log
   profiles  list, show, match, check and save profiles of machines
 
 TOPORUN=off makes toporun run the command at once and do nothing else. A variable that is set
@@ -143,15 +143,23 @@ Exit status: 1 when something is broken, 0 otherwise, 2 for wrong usage and file
 read.
 )help";
 
-constexpr const char* kReport = R"help(usage: toporun report [--json] [DIR]
+constexpr const char* kReport = R"help(usage: toporun report [--format FORMAT] [DIR | LOG...]
 
 Prints the report of the newest run (TOPORUN_DIR if set, else toporun/latest), or of the run
-directory DIR.
+directory DIR. Or reads logs that toporun did not make, of one run: what NCCL did there, and, where
+the run failed, the first cause (docs/report.md).
 
-      --json                report.json instead of the text, schema toporun.report/1
+  toporun report slurm-4711.out
+  toporun report node-*.log dmesg.txt
+
+A LOG is a file of any size, also packed by gzip or zstd; a directory of logs; '-' for standard
+input.
+
+      --format FORMAT       text (default), json, md
+      --json                the same as --format json, schema toporun.report/1
   -h, --help                this text
 
-Exit status: 0, or 2 when there is no report.
+Exit status: 0, or 2 when there is no report or a file cannot be read.
 )help";
 
 constexpr const char* kProfiles = R"help(usage: toporun profiles VERB [OPTIONS]

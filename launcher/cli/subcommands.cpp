@@ -45,11 +45,6 @@ detect::Machine shell_machine(const Arguments& arguments, const Environment& env
     return read_machine(arguments, environment, shell_python(environment), true);
 }
 
-bool exists(const std::string& path) {
-    struct stat info {};
-    return ::stat(path.c_str(), &info) == 0;
-}
-
 /// Writes into what is no regular file (a device, a pipe), through the user's own links, and whole
 /// or not at all elsewhere.
 void save(const std::string& path, const std::string& text) {
@@ -237,27 +232,6 @@ int doctor_command(const Arguments& arguments, const Console& console) {
     print(arguments.json ? findings_json(diagnosis)
                          : findings_text(diagnosis, Console(1).colour(), notes_command(arguments)));
     return env::broken_findings(diagnosis).empty() ? 0 : 1;
-}
-
-int report_command(const Arguments& arguments) {
-    const bool named = !arguments.positional.empty();
-    std::string directory = named ? arguments.positional.front() : newest_run(environment_map());
-    if (std::error_code error; std::filesystem::is_regular_file(directory, error))
-        directory = std::filesystem::path(directory).parent_path().string();  // the report itself
-    if (directory.empty() && named) directory = ".";
-    if (directory.empty())
-        throw Error("no run is known here: toporun/latest is not there", {},
-                    "name a run directory, or start where the run was started");
-    if (!exists(directory))
-        throw Error(fmt::format("'{}' is not there", printable(directory)), {},
-                    "name a run directory");
-    const std::string file = directory + (arguments.json ? "/report.json" : "/report.txt");
-    struct stat info {};
-    if (::stat(file.c_str(), &info) != 0 || !S_ISREG(info.st_mode))
-        throw Error(fmt::format("no report in '{}'", printable(directory)), {},
-                    "the run still goes on, it left none, or this is no run directory");
-    print(printable_lines(read_text_file(file)));
-    return 0;
 }
 
 }  // namespace toporun::launcher

@@ -15,7 +15,8 @@ int detect_command(const Arguments& arguments, const Console& console);
 int env_command(const Arguments& arguments, const Console& console);
 /// 1 when something is broken.
 int doctor_command(const Arguments& arguments, const Console& console);
-int report_command(const Arguments& arguments);
+/// `toporun report`: a run's report, or one of logs that toporun did not make (report_command.cpp).
+int report_command(const Arguments& arguments, const Console& console);
 /// `toporun profiles VERB`: 1 when `check` finds a file that is broken.
 int profiles_command(const Arguments& arguments, const Console& console);
 

@@ -292,7 +292,7 @@ std::string report_json(const RunFacts& facts) {
                    {"toporun_version", or_null(facts.tool_version)},
                    {"command", masked_command(facts.command)},
                    {"launcher", facts.job.launcher},
-                   {"rewrite", facts.rewrite},
+                   {"rewrite", facts.logs.empty() ? Json(facts.rewrite) : Json(nullptr)},
                    {"run_directory", or_null(facts.run_directory)},
                    {"start_utc", or_null(facts.start_utc)},
                    {"duration_s", or_null(facts.duration_s)},
@@ -311,7 +311,8 @@ std::string report_json(const RunFacts& facts) {
                    {"settings", settings_array(facts.plan)},
                    {"pairs", pairs_array(facts.plan)},
                    {"placement", placements_array(facts.plan)},
-                   {"machine", machine_object(facts.machine)}});
+                   {"machine", facts.logs.empty() ? machine_object(facts.machine) : Json(nullptr)},
+                   {"logs", facts.logs}});
 }
 
 }  // namespace toporun::launcher

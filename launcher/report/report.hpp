@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launcher/report/run_facts.hpp"
@@ -21,6 +22,14 @@ std::optional<std::string> live_warning(const RunFacts& facts);
 /// report.txt: machine, command, choices with reasons, what NCCL did, in-flight share with its
 /// label, warnings, next steps.
 std::string report_text(const RunFacts& facts);
+
+/// What logs of a run say that toporun did not start, in the form of report_text(); one line when
+/// there is nothing of NCCL's in them.
+std::string log_report_text(const RunFacts& facts);
+
+/// A text in the form of report_text() as Markdown: its headings and lists, all marks of the
+/// language escaped.
+std::string markdown(std::string_view text);
 
 /// report.json, schema toporun.report/1 (docs/report.md).
 std::string report_json(const RunFacts& facts);

@@ -22,6 +22,8 @@ struct ExitStatus {
 /// Everything a report is drawn from. Plain data: the report functions read no file and no clock.
 struct RunFacts {
     std::string tool_version;          ///< toporun's own
+    std::vector<std::string> logs;     ///< files of a run that toporun did not start; then only
+                                       ///< `log` is known
     std::vector<std::string> command;  ///< as typed; masked by whoever renders it
     env::Job job;
     std::string rewrite = "export-only";  ///< "env", "inserted", "export-only"

@@ -8,29 +8,10 @@
 #include "launcher/report/machine_view.hpp"
 #include "launcher/report/mask.hpp"
 #include "launcher/report/report.hpp"
+#include "launcher/report/report_lines.hpp"
 
 namespace toporun::launcher {
 namespace {
-
-/// Collects lines under headings; every line is made printable here.
-class Text {
-  public:
-    void heading(std::string_view title) {
-        if (!out_.empty()) out_ += '\n';
-        out_ += fmt::format("{}\n", title);
-    }
-    void line(std::string_view text) { out_ += "  " + printable(text) + "\n"; }
-    void detail(std::string_view name, const std::string& text) {
-        if (!text.empty()) out_ += fmt::format("    {}: {}\n", name, printable(text));
-    }
-    void list(std::string_view name, const std::vector<std::string>& items) {
-        if (!items.empty()) line(fmt::format("{}: {}", name, join(items, ", ")));
-    }
-    std::string take() { return std::move(out_); }
-
-  private:
-    std::string out_;
-};
 
 std::string number(const std::optional<int>& value) {
     return value ? std::to_string(*value) : std::string("unknown");
@@ -69,7 +50,7 @@ std::string memory_text(const std::string& code) {
     return code == "refused" ? ", memory policy refused by the kernel" : "";
 }
 
-void add_run(const RunFacts& facts, Text& text) {
+void add_run(const RunFacts& facts, ReportLines& text) {
     text.heading("Run");
     text.line("command: " + shell_line(masked_command(facts.command)));
     text.line(fmt::format(
@@ -81,7 +62,7 @@ void add_run(const RunFacts& facts, Text& text) {
     if (!facts.run_directory.empty()) text.line("run directory: " + facts.run_directory);
 }
 
-void add_machine(const RunFacts& facts, Text& text) {
+void add_machine(const RunFacts& facts, ReportLines& text) {
     text.heading("Machine");
     text.line(machine_line(facts.machine));
     for (const std::string& note : facts.machine.notes) text.line("note: " + note);
@@ -91,7 +72,7 @@ std::string_view left_text(const env::Setting& setting) {
     return setting.name.starts_with("NCCL_") ? "left to NCCL" : "left alone";
 }
 
-void add_choices(const RunFacts& facts, Text& text) {
+void add_choices(const RunFacts& facts, ReportLines& text) {
     text.heading("Choices");
     if (!facts.plan.profile.empty()) text.line("profile: " + facts.plan.profile);
     for (const env::Setting& setting : facts.plan.settings) {
@@ -118,7 +99,7 @@ std::string transport_key(const LogTransport& row) {
     return key;
 }
 
-void add_transport_counts(const LogSummary& log, Text& text) {
+void add_transport_counts(const LogSummary& log, ReportLines& text) {
     std::map<std::string, int> counts;
     for (const LogTransport& row : log.transports) ++counts[transport_key(row)];
     for (const auto& [name, count] : counts) {
@@ -130,7 +111,7 @@ void add_transport_counts(const LogSummary& log, Text& text) {
     }
 }
 
-void add_warnings_of_nccl(const RunFacts& facts, Text& text) {
+void add_warnings_of_nccl(const RunFacts& facts, ReportLines& text) {
     for (const LogWarning& warning : facts.log.warnings) {
         const std::string who = warning.rank
                                     ? rank_text(facts, *warning.rank)
@@ -140,7 +121,7 @@ void add_warnings_of_nccl(const RunFacts& facts, Text& text) {
     }
 }
 
-void add_log_quality(const LogSummary& log, Text& text) {
+void add_log_quality(const LogSummary& log, ReportLines& text) {
     if (log.torn > 0) {
         text.line(
             fmt::format("{} lines could not be read: two processes wrote into one file", log.torn));
@@ -149,7 +130,9 @@ void add_log_quality(const LogSummary& log, Text& text) {
     for (const std::string& note : log.notes) text.line("note: " + note);
 }
 
-void add_nccl(const RunFacts& facts, Text& text) {
+}  // namespace
+
+void add_nccl_lines(const RunFacts& facts, ReportLines& text) {
     text.heading("What NCCL did");
     const LogSummary& log = facts.log;
     const NcclUse use = nccl_use(facts);
@@ -177,13 +160,15 @@ void add_nccl(const RunFacts& facts, Text& text) {
     add_log_quality(log, text);
 }
 
+namespace {
+
 constexpr std::size_t kRows = 16;  // of a table; report.json has all
 
-void say_left_out(std::size_t rows, Text& text) {
+void say_left_out(std::size_t rows, ReportLines& text) {
     if (rows > kRows) text.line(fmt::format("{} more in report.json", rows - kRows));
 }
 
-void add_rank_shares(const RunFacts& facts, Text& text) {
+void add_rank_shares(const RunFacts& facts, ReportLines& text) {
     const auto& ranks = facts.measured.ranks;
     for (std::size_t i = 0; i < std::min(kRows, ranks.size()); ++i) {
         text.line(fmt::format("{}: {:.1f} % in flight over {}", rank_text(facts, ranks[i].key.rank),
@@ -192,7 +177,7 @@ void add_rank_shares(const RunFacts& facts, Text& text) {
     say_left_out(ranks.size(), text);
 }
 
-void add_rows(const profiler::Measured& measured, Text& text) {
+void add_rows(const profiler::Measured& measured, ReportLines& text) {
     for (std::size_t i = 0; i < std::min(kRows, measured.rows.size()); ++i) {
         const profiler::OperationRow& row = measured.rows[i];
         const std::string size = row.size_class == 0 ? std::string("of unknown size")
@@ -205,7 +190,7 @@ void add_rows(const profiler::Measured& measured, Text& text) {
     say_left_out(measured.rows.size(), text);
 }
 
-void add_communication(const RunFacts& facts, Text& text) {
+void add_communication(const RunFacts& facts, ReportLines& text) {
     text.heading("Communication");
     const profiler::Measured& measured = facts.measured;
     if (nccl_use(facts) == NcclUse::no_sign) {
@@ -224,21 +209,13 @@ void add_communication(const RunFacts& facts, Text& text) {
     for (const std::string& note : measured.notes) text.line("note: " + note);
 }
 
-void add_findings(const RunFacts& facts, Text& text) {
+void add_findings(const RunFacts& facts, ReportLines& text) {
     std::vector<env::Finding> findings = facts.plan.findings;
     for (env::Finding& finding : differences(facts)) findings.push_back(std::move(finding));
-    if (findings.empty()) return;
-    text.heading("Findings");
-    for (const env::Finding& finding : findings) {
-        text.line(fmt::format("{} [{}]: {}", env::severity_text(finding.severity), finding.id,
-                              finding.what));
-        text.detail("evidence", finding.evidence);
-        text.detail("effect", finding.effect);
-        text.detail("fix", env::fix_text(finding));
-    }
+    add_finding_lines(findings, text);
 }
 
-void add_ranks(const RunFacts& facts, Text& text) {
+void add_ranks(const RunFacts& facts, ReportLines& text) {
     if (facts.ranks.empty()) return;
     text.heading("Ranks");
     for (std::size_t i = 0; i < std::min(kRows, facts.ranks.size()); ++i) {
@@ -252,25 +229,38 @@ void add_ranks(const RunFacts& facts, Text& text) {
     say_left_out(facts.ranks.size(), text);
 }
 
-void add_list(std::string_view title, const std::vector<std::string>& lines, Text& text) {
+}  // namespace
+
+void add_finding_lines(const std::vector<env::Finding>& findings, ReportLines& text) {
+    if (findings.empty()) return;
+    text.heading("Findings");
+    for (const env::Finding& finding : findings) {
+        text.line(fmt::format("{} [{}]: {}", env::severity_text(finding.severity), finding.id,
+                              finding.what));
+        text.detail("evidence", finding.evidence);
+        text.detail("effect", finding.effect);
+        text.detail("fix", env::fix_text(finding));
+    }
+}
+
+void add_list_lines(std::string_view title, const std::vector<std::string>& lines,
+                    ReportLines& text) {
     if (lines.empty()) return;
     text.heading(title);
     for (const std::string& line : lines) text.line(line);
 }
 
-}  // namespace
-
 std::string report_text(const RunFacts& facts) {
-    Text text;
+    ReportLines text;
     add_run(facts, text);
     add_machine(facts, text);
     add_choices(facts, text);
-    add_nccl(facts, text);
+    add_nccl_lines(facts, text);
     add_communication(facts, text);
     add_findings(facts, text);
-    add_list("Warnings", facts.warnings, text);
-    add_list("Notes", facts.notes, text);
-    add_list("Next steps", next_steps(facts), text);
+    add_list_lines("Warnings", facts.warnings, text);
+    add_list_lines("Notes", facts.notes, text);
+    add_list_lines("Next steps", next_steps(facts), text);
     add_ranks(facts, text);
     text.heading("toporun " + printable(facts.tool_version));
     return text.take();

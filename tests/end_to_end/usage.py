@@ -204,6 +204,25 @@ class Subcommands(Case):
         os.mkfifo(os.path.join(self.work, "run", "report.txt"))
         self.assertEqual(self.run_command([TOPORUN, "report", "run"]).returncode, 2)
 
+    def test_report_reads_logs_of_others(self):
+        log = os.path.join(self.directory, "job.log")
+        with open(log, "wb") as file:
+            file.write(b"0: a:1:1 [0] NCCL INFO NCCL version 2.28.9+cuda13.0\n"
+                       b"0: a:1:1 [0] NCCL INFO Using network \x1b[31mIB\n")
+        done = self.run_command([TOPORUN, "report", log, log, "--json"])
+        self.assertEqual(done.returncode, 0, done)
+        report = json.loads(done.stdout)
+        self.assertEqual(report["nccl"]["versions"], ["2.28.9"])
+        self.assertEqual(report["logs"], [log, log])
+        text = self.run_command(["sh", "-c", f"{TOPORUN} report - <{log}"])
+        self.assertIn(b"standard input", text.stdout)
+        self.assertNotIn(b"\x1b", text.stdout)
+        self.assertIn(b"## Log", self.run_command([TOPORUN, "report", "--format", "md", log]).stdout)
+        for words in (["--format", "xml", log], [log, log + ".missing"]):
+            failed = self.run_command([TOPORUN, "report", *words])
+            self.assertEqual((failed.returncode, failed.stdout), (2, b""))
+            self.assertIn(b"hint: ", failed.stderr)
+
     def test_a_named_run_directory_holds_the_last_run(self):
         named = os.path.join(self.directory, "named")
         for status in (3, 4):

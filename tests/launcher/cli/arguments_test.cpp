@@ -115,6 +115,8 @@ TEST_CASE("subcommands take their options before and after their name") {
     CHECK(parse_arguments({"env", "--format", "toml"}, {}).format == "toml");
     CHECK(parse_arguments({"env", "--nodes=2", "--ranks-per-node=8"}, {}).nodes == 2);
     CHECK(parse_arguments({"report", "dir"}, {}).positional == Words{"dir"});
+    CHECK(parse_arguments({"report", "--format", "md", "a", "-"}, {}).positional ==
+          Words{"a", "-"});
     CHECK(parse_arguments({"detect", "--help"}, {}).action == Action::help);
     CHECK(parse_arguments({"--", "detect"}, {}).action == Action::run);
     CHECK(selects_subcommand({"--json", "detect"}));

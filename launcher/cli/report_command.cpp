@@ -1,0 +1,115 @@
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "launcher/cli/subcommands.hpp"
+#include "launcher/log/source.hpp"
+#include "launcher/process/run_directory.hpp"
+#include "launcher/report/report.hpp"
+#include "launcher/version.hpp"
+
+namespace toporun::launcher {
+namespace {
+
+bool is_file(const std::string& path) {
+    struct stat info {};
+    return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+}
+
+/// What the reports of a run are called (run_files.hpp).
+bool is_report_name(const std::string& name) {
+    const std::string extension = std::filesystem::path(name).extension();
+    return (name.starts_with("report") || name.starts_with("node-")) &&
+           (extension == ".txt" || extension == ".json" || extension == ".html");
+}
+
+/// The run directory that `name` stands for: itself, or the directory of the report that it names;
+/// "" when it is neither. A directory without a report and without a log is taken for one.
+std::string run_directory_of(const std::string& name) {
+    const std::filesystem::path path(name);
+    std::error_code error;
+    if (is_file(name)) {
+        std::string parent = path.parent_path().string();
+        if (parent.empty()) parent = ".";
+        const bool report = is_report_name(path.filename()) && is_file(parent + "/plan.toml");
+        return report ? parent : "";
+    }
+    if (!std::filesystem::is_directory(name, error)) return {};
+    for (const char* file : {"/report.json", "/report.txt", "/plan.toml"})
+        if (std::filesystem::exists(name + file, error)) return name;
+    return {};
+}
+
+std::string report_format(const Arguments& arguments) {
+    const std::string format = !arguments.format.empty() ? arguments.format
+                               : arguments.json          ? "json"
+                                                         : "text";
+    if (format != "text" && format != "json" && format != "md")
+        throw Error(fmt::format("--format={} is not known", printable(format)), {},
+                    "write text, json or md");
+    return format;
+}
+
+int report_run(const std::string& directory, const std::string& format) {
+    const std::string file = directory + (format == "json" ? "/report.json" : "/report.txt");
+    if (!is_file(file))
+        throw Error(fmt::format("no report in '{}'", printable(directory)), {},
+                    "the run still goes on, it left none, or this is no run directory");
+    const std::string text = printable_lines(read_text_file(file));
+    print(format == "md" ? markdown(text) : text);
+    return 0;
+}
+
+/// All that logs say of one run.
+RunFacts read_logs(const std::vector<std::string>& names) {
+    RunFacts facts;
+    facts.tool_version = kVersion;
+    facts.job.launcher = "unknown";
+    LogModel model;
+    for (const std::string& file : log_files(names)) {
+        facts.logs.push_back(file == "-" ? "standard input" : file);
+        read_log_lines(file, [&](std::string_view line, bool cut) {
+            if (cut) model.add_cut_line();
+            model.add(detect::nccl_log::parse_line(line));
+        });
+    }
+    facts.log = model.summary();
+    return facts;
+}
+
+int report_logs(const std::vector<std::string>& names, const std::string& format) {
+    const RunFacts facts = read_logs(names);
+    if (format == "json")
+        print(report_json(facts));
+    else
+        print(format == "md" ? markdown(log_report_text(facts)) : log_report_text(facts));
+    return 0;
+}
+
+}  // namespace
+
+int report_command(const Arguments& arguments, const Console&) {
+    const std::string format = report_format(arguments);
+    std::vector<std::string> names = arguments.positional;
+    for (std::string& name : names) {
+        if (name == "/dev/stdin") name = "-";
+        if (name.empty()) name = ".";  // as a run is named that was started here
+    }
+    if (names.empty()) {
+        const std::string newest = newest_run(environment_map());
+        if (newest.empty())
+            throw Error("no run is known here: toporun/latest is not there", {},
+                        "name a run directory or a log, or start where the run was started");
+        if (std::error_code error; !std::filesystem::exists(newest, error))
+            throw Error(fmt::format("'{}' is not there", printable(newest)), {},
+                        "name a run directory or a log");
+        return report_run(newest, format);
+    }
+    const std::string directory = names.size() == 1 ? run_directory_of(names.front()) : "";
+    return directory.empty() ? report_logs(names, format) : report_run(directory, format);
+}
+
+}  // namespace toporun::launcher

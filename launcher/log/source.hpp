@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// Log text from wherever a user keeps it: files, directories, standard input, packed or not.
+namespace toporun::launcher {
+
+/// One line without its line end, and whether it was longer than kLongestLogLine and cut.
+using TakeLine = std::function<void(std::string_view line, bool cut)>;
+
+/// The files that `names` stand for, each directory replaced by the text files below it, by name
+/// (hidden ones, links and what is no text are left out, at most kMostLogFiles). "-" is standard
+/// input. Throws Error for a name that is not there and for a directory without such a file.
+std::vector<std::string> log_files(std::span<const std::string> names);
+inline constexpr std::size_t kMostLogFiles = 4096;
+
+/// Hands every line of `file` to `take`, in constant memory, unpacked when it is gzip or zstd by
+/// its first bytes. "-" is standard input. Throws Error when it cannot be read, and for packed data
+/// that is damaged; what was read before has been handed over then.
+void read_log_lines(const std::string& file, const TakeLine& take);
+
+}  // namespace toporun::launcher

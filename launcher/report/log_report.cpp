@@ -1,0 +1,29 @@
+#include <fmt/format.h>
+
+#include "launcher/report/judge.hpp"
+#include "launcher/report/report.hpp"
+#include "launcher/report/report_lines.hpp"
+
+namespace toporun::launcher {
+namespace {
+
+std::string files_text(const RunFacts& facts) {
+    return facts.logs.size() == 1 ? facts.logs.front() : fmt::format("{} files", facts.logs.size());
+}
+
+}  // namespace
+
+std::string log_report_text(const RunFacts& facts) {
+    if (!facts.log.started())
+        return printable(fmt::format("no line of NCCL's in {}", files_text(facts))) + "\n";
+    ReportLines text;
+    text.heading("Log");
+    text.line(fmt::format("{}: {} lines of NCCL's", files_text(facts), facts.log.lines));
+    add_nccl_lines(facts, text);
+    add_finding_lines(differences(facts), text);
+    add_list_lines("Notes", facts.notes, text);
+    add_list_lines("Next steps", next_steps(facts), text);
+    return text.take();
+}
+
+}  // namespace toporun::launcher
