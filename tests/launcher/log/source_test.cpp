@@ -114,7 +114,7 @@ TEST_CASE("a directory stands for the logs below it") {
     directory.write(".hidden", "e\n");
     std::filesystem::create_symlink("9.log", directory.path() / "link.log");
     const std::vector<std::string> names = {root, "-"};
-    CHECK(log_files(names) == std::vector<std::string>{root + "/9.log", root + "/10.log",
+    CHECK(log_files(names) == std::vector<std::string>{root + "/10.log", root + "/9.log",
                                                        root + "/attempt_0/1/stderr.log",
                                                        root + "/packed.gz", "-"});
 }
