@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -58,6 +59,14 @@ std::optional<Number> whole_number(std::string_view text) {
     Cursor cursor(text);
     const std::optional<Number> value = cursor.number<Number>();
     return cursor.rest().empty() ? value : std::nullopt;
+}
+
+/// All of `text` as a hexadecimal number without "0x".
+inline std::optional<std::uint64_t> whole_hex(std::string_view text) {
+    std::uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
+    if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+    return value;
 }
 
 }  // namespace toporun::detect::nccl_log

@@ -331,6 +331,7 @@ Parsed parse_version(std::string_view message) {
 }
 
 Event parse_message(std::string_view message) {
+    if (const auto collective = parse_collective(message)) return *collective;
     constexpr Parsed (*kParsers[])(std::string_view) = {
         parse_connection, parse_variable,      parse_init,   parse_shape,   parse_bootstrap,
         parse_network,    parse_using_network, parse_plugin, parse_version, parse_loaded_library};

@@ -9,13 +9,6 @@ namespace {
 
 constexpr std::size_t kMostEntries = 4096;  ///< of a path line
 
-std::optional<std::uint64_t> hex_number(std::string_view text) {
-    std::uint64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
-    if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-    return value;
-}
-
 /// `KIND/id` or `KIND/system-id`, all of `text`.
 std::optional<GraphNode> parse_node(std::string_view text) {
     constexpr std::array<std::string_view, 10> kKinds = {"GPU", "PCI", "NVS", "CPU", "NIC",
@@ -27,13 +20,13 @@ std::optional<GraphNode> parse_node(std::string_view text) {
     if (std::find(kKinds.begin(), kKinds.end(), node.kind) == kKinds.end()) return std::nullopt;
     text.remove_prefix(slash + 1);
     if (const std::size_t dash = text.find('-'); dash != std::string_view::npos) {
-        const auto system = hex_number(text.substr(0, dash));
+        const auto system = whole_hex(text.substr(0, dash));
         if (!system || *system > 0xffff) return std::nullopt;
         node.system = static_cast<int>(*system);
         text.remove_prefix(dash + 1);
     }
     // A NUMA node of -1 is printed as the unsigned number of 56 bits.
-    const auto id = hex_number(text);
+    const auto id = whole_hex(text);
     if (!id) return std::nullopt;
     node.id = *id;
     return node;

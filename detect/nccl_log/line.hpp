@@ -7,6 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "detect/nccl_log/collective.hpp"
+
 /// What a line of NCCL's log says. Pure: a line in, an event out, no file, no state. Every version
 /// from 2.8 to 2.30 and RCCL; a line that is not understood is kept as Unknown. No input makes it
 /// throw.
@@ -125,7 +127,7 @@ struct Warning {
 struct Unknown {};
 
 using Event = std::variant<Unknown, Version, Bootstrap, NetworkDevices, UsingNetwork, Plugin, Init,
-                           CommunicatorShape, Connection, Variable, Warning>;
+                           CommunicatorShape, Connection, Variable, Warning, Collective>;
 
 struct Line {
     Record record;

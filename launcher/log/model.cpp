@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "detect/nccl_log/cursor.hpp"
+#include "launcher/log/communicators.hpp"
 #include "launcher/log/world.hpp"
 
 namespace toporun::launcher {
@@ -34,6 +36,10 @@ void add_distinct(std::vector<std::string>& list, std::string_view text, std::si
 
 std::string process_key(const Record& record, std::string_view communicator) {
     return fmt::format("{}:{}:{}", record.host, record.pid, communicator);
+}
+
+std::optional<std::uint64_t> pointer_number(std::string_view text) {
+    return text.starts_with("0x") ? whole_hex(text.substr(2)) : std::nullopt;
 }
 
 }  // namespace
@@ -123,9 +129,13 @@ void LogModel::add(const Record& record, const Init& init) {
         add_note("more communicators than the log model keeps: ranks may be missing");
         return;
     }
-    Member member{group_of(record, init), kept(record.host), record.pid, init, init.complete};
+    Member member{group_of(record, init), kept(record.host), record.pid, init, init.complete, {}};
+    const auto parent = groups_.find(process_key(record, init.parent));
+    if (!init.parent.empty() && parent != groups_.end()) member.parent = parent->second;
     groups_[pointer_key] = member.group;
     member_at_.emplace(key, members_.size());
+    if (const auto pointer = pointer_number(init.communicator))
+        collectives_.name(process_of(record), *pointer, member.group);
     members_.push_back(std::move(member));
 }
 
@@ -174,6 +184,16 @@ void LogModel::add(const Record& record, const Warning& warning) {
     }
 }
 
+/// The same number for the same process.
+std::size_t LogModel::process_of(const Record& record) {
+    return processes_.try_emplace({kept(record.host), record.pid}, processes_.size()).first->second;
+}
+
+void LogModel::add(const Record& record, const Collective& collective) {
+    if (!collectives_.add(process_of(record), collective))
+        add_note("more communicators than the log model keeps: their calls are only in the sums");
+}
+
 LogSummary LogModel::summary() const {
     LogSummary result = summary_;
     const World world(members_);
@@ -187,6 +207,8 @@ LogSummary LogModel::summary() const {
     for (LogWarning& warning : result.warnings) {
         warning.rank = world.rank_of(warning.host, warning.pid);
     }
+    result.collectives = collectives_.rows();
+    result.communicators = CommunicatorTable(members_, collectives_).rows();
     std::map<std::tuple<int, int, Transport>, LogTransport> transports;
     for (const auto& [pair, gpu_direct] : pairs_) {
         const auto global = world.global_pair(pair);

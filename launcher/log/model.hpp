@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "detect/nccl_log/line.hpp"
+#include "launcher/log/collectives.hpp"
 
 namespace toporun::launcher {
 
@@ -62,7 +63,10 @@ struct LogSummary {
     std::vector<std::string> rdma_devices;          ///< "mlx5_0:1/IB"
     std::map<std::string, std::string> plugins;     ///< kind -> loaded plugin's name
     std::vector<LogTransport> transports;           ///< ascending by from, to, transport
-    std::uint64_t other_connections = 0;  ///< connections that no global rank could be given
+    std::uint64_t other_connections = 0;     ///< connections that no global rank could be given
+    std::vector<LogCollective> collectives;  ///< by function, then by size; over all ranks
+    /// In order of first appearance. Those of which only COLL lines are known have no parent.
+    std::vector<LogCommunicator> communicators;
     std::vector<LogVariable> variables;
     std::vector<LogWarning> warnings;  ///< the first few distinct ones
     std::uint64_t warning_count = 0;   ///< all of them
@@ -83,6 +87,7 @@ class LogModel {
 
   private:
     friend class World;
+    friend class CommunicatorTable;
     /// One rank in one communicator, as its process reported it.
     struct Member {
         std::string group;  ///< the same for all members of one communicator
@@ -90,6 +95,7 @@ class LogModel {
         std::int64_t pid = 0;
         detect::nccl_log::Init init;
         bool complete = false;
+        std::string parent;  ///< group of the communicator it was split from, "" for none
     };
     /// A connected pair as one process reported it: ranks of a communicator that is not named.
     struct Pair {
@@ -118,6 +124,9 @@ class LogModel {
     void add(const detect::nccl_log::Record& record, const detect::nccl_log::Variable& variable);
     void add(const detect::nccl_log::Record& record, const detect::nccl_log::Warning& warning);
     void add(const detect::nccl_log::Record& record, const detect::nccl_log::Unknown& unknown);
+    void add(const detect::nccl_log::Record& record,
+             const detect::nccl_log::Collective& collective);
+    std::size_t process_of(const detect::nccl_log::Record& record);
     void add_host(const std::string& name);
     bool is_glued_host(const std::string& host) const;
     std::string group_of(const detect::nccl_log::Record& record,
@@ -125,8 +134,10 @@ class LogModel {
 
     LogSummary summary_;           ///< ranks and transports are filled in by summary()
     std::vector<Member> members_;  ///< in order of appearance
-    std::map<std::string, std::size_t> member_at_;     ///< position by process and communicator
-    std::map<std::string, std::string> groups_;        ///< group by process and pointer
+    std::map<std::string, std::size_t> member_at_;  ///< position by process and communicator
+    std::map<std::string, std::string> groups_;     ///< group by process and pointer
+    std::map<std::pair<std::string, std::int64_t>, std::size_t> processes_;  ///< number of each
+    CollectiveCounts collectives_;
     std::map<Pair, bool> pairs_;                       ///< value: GPUDirect RDMA was seen
     std::map<std::string, std::uint64_t> host_lines_;  ///< lines of each host in summary_.nodes
     int shape_ranks_ = 0;                              ///< of the largest communicator shape so far

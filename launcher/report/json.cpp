@@ -106,75 +106,18 @@ Json communication_object(const RunFacts& facts) {
             {"notes", measured.notes}};
 }
 
-Json transports_array(const LogSummary& log) {
+/// What the profiler measured, else what the subsystem COLL logged.
+Json collectives_array(const profiler::Measured& measured, const LogSummary& log) {
     Json rows = Json::array();
-    for (const LogTransport& row : log.transports) {
-        Json entry = {{"from", row.from},
-                      {"to", row.to},
-                      {"transport", detect::nccl_log::transport_name(row.transport)}};
-        if (!row.network.empty()) {
-            entry["network"] = row.network;
-            entry["gpu_direct_rdma"] = row.gpu_direct;
-        }
-        rows.push_back(std::move(entry));
+    for (const LogCollective& row : log.collectives) {
+        if (!measured.rows.empty()) break;
+        const Json size = row.size_class == 0 ? Json(nullptr) : Json(row.size_class);
+        rows.push_back({{"function", row.function},
+                        {"size_class", size},
+                        {"count", row.count},
+                        {"bytes", row.bytes},
+                        {"busbw_gbytes_per_s", nullptr}});
     }
-    return rows;
-}
-
-Json nccl_warnings_array(const LogSummary& log) {
-    Json rows = Json::array();
-    for (const LogWarning& warning : log.warnings) {
-        rows.push_back({{"text", warning.text},
-                        {"source", or_null(warning.source)},
-                        {"host", or_null(warning.host)},
-                        {"pid", warning.pid},
-                        {"rank", or_null(warning.rank)},
-                        {"count", warning.count}});
-    }
-    return rows;
-}
-
-Json variables_object(const LogSummary& log) {
-    Json variables = Json::object();
-    for (const LogVariable& variable : log.variables) {
-        if (recordable_variable(variable.name)) variables[variable.name] = variable.values;
-    }
-    return variables;
-}
-
-/// true or null: that there is no line of a log proves nothing, whoever starts the program may have
-/// dropped the variables.
-Json started(const RunFacts& facts) {
-    return nccl_use(facts) == NcclUse::started ? Json(true) : Json(nullptr);
-}
-
-Json nccl_object(const RunFacts& facts) {
-    const LogSummary& log = facts.log;
-    return {{"started", started(facts)},
-            {"library", log.started() ? Json(log.rccl ? "rccl" : "nccl") : Json(nullptr)},
-            {"versions", log.versions},
-            {"network", log.networks.empty() ? Json(nullptr) : Json(log.networks.front())},
-            {"networks", log.networks},
-            {"interfaces", interface_names(log)},
-            {"bootstrap_interfaces", log.bootstrap_interfaces},
-            {"data_interfaces", log.data_interfaces},
-            {"rdma_devices", log.rdma_devices},
-            {"plugins", log.plugins},
-            {"transports", transports_array(log)},
-            {"other_connections", log.other_connections},
-            {"variables", variables_object(log)},
-            {"warnings", nccl_warnings_array(log)},
-            {"warning_count", log.warning_count},
-            {"log",
-             {{"lines", log.lines},
-              {"unknown_lines", log.unknown},
-              {"torn_lines", log.torn},
-              {"cut_lines", log.cut},
-              {"notes", log.notes}}}};
-}
-
-Json collectives_array(const profiler::Measured& measured) {
-    Json rows = Json::array();
     for (const profiler::OperationRow& row : measured.rows) {
         const Json size = row.size_class == 0 ? Json(nullptr) : Json(row.size_class);
         rows.push_back({{"function", row.function},
@@ -304,7 +247,7 @@ std::string report_json(const RunFacts& facts) {
                    {"findings", findings_array(findings)},
                    {"next_steps", next_steps(facts)},
                    {"nccl", nccl_object(facts)},
-                   {"collectives", collectives_array(facts.measured)},
+                   {"collectives", collectives_array(facts.measured, facts.log)},
                    {"ranks", ranks_array(facts)},
                    {"nodes", node_names(facts)},
                    {"steps", nullptr},

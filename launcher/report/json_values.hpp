@@ -8,6 +8,7 @@
 
 #include "detect/machine.hpp"
 #include "env/plan.hpp"
+#include "launcher/report/run_facts.hpp"
 
 /// How facts are spelled in JSON. For the sources that write JSON only: the library's header is
 /// heavy.
@@ -44,5 +45,8 @@ Json findings_array(const std::vector<env::Finding>& findings);
 
 /// Schema toporun.machine/1 (machine_json.cpp).
 Json machine_object(const detect::Machine& machine);
+
+/// `nccl` of toporun.report/1 (log_json.cpp).
+Json nccl_object(const RunFacts& facts);
 
 }  // namespace toporun::launcher

@@ -230,3 +230,60 @@ TEST_CASE("a host with the rest of another line before it is no node") {
     CHECK(summary.nodes == std::vector<std::string>{"node-a", "big-node-a", "node-b"});
     CHECK(summary.torn == 1);
 }
+
+namespace {
+
+std::string call(const std::string& host, int device, const std::string& function,
+                 std::uint64_t count, const std::string& pointer, int ranks) {
+    return of(host, device,
+              function + ": opCount 0 sendbuff 0x1 recvbuff 0x2 count " + std::to_string(count) +
+                  " datatype 7 op 0 root 0 comm " + pointer + " [nranks=" + std::to_string(ranks) +
+                  "] stream 0x9");
+}
+
+}  // namespace
+
+TEST_CASE("calls are added up by function, size class and communicator") {
+    std::vector<std::string> lines = two_nodes_of_two();
+    const std::vector<std::pair<std::string, int>> places = {
+        {"a", 0}, {"a", 1}, {"b", 0}, {"b", 1}};
+    for (const auto& [host, device] : places) {
+        for (const std::uint64_t count : {256u, 256u, 1000u})
+            lines.push_back(call(host, device, "AllReduce", count, "0xa", 4));
+        lines.push_back(call(host, device, "AllGather", 256, "0xa", 4));
+    }
+    lines.push_back(call("a", 0, "Send", 100, "0xa", 4));
+    const LogSummary summary = summary_of(lines);
+    REQUIRE(summary.collectives.size() == 4);
+    CHECK(summary.collectives[0].function == "AllReduce");
+    CHECK(summary.collectives[0].size_class == 1024);
+    CHECK(summary.collectives[0].count == 8);
+    CHECK(summary.collectives[0].bytes == 8 * 1024);
+    CHECK(summary.collectives[1].size_class == 4096);
+    CHECK(summary.collectives[1].bytes == 16000);
+    CHECK(summary.collectives[2].function == "AllGather");
+    CHECK(summary.collectives[2].size_class == 4096);
+    CHECK(summary.collectives[3].function == "Send");
+    REQUIRE(summary.communicators.size() == 1);
+    CHECK(summary.communicators[0].id == "0x1");
+    CHECK(summary.communicators[0].members == 4);
+    CHECK(summary.communicators[0].count == 17);
+    CHECK(summary.communicators[0].calls == 4);
+}
+
+TEST_CASE("calls of a pointer that is used again belong to the new communicator") {
+    std::vector<std::string> lines;
+    for (int device : {0, 1}) {
+        lines.push_back(init("a", device, device, 2, "0x1"));
+        lines.push_back(call("a", device, "AllReduce", 1, "0xa", 2));
+        lines.push_back(init("a", device, device, 2, "0x2"));
+        lines.push_back(call("a", device, "AllReduce", 1, "0xa", 2));
+        lines.push_back(call("a", device, "AllReduce", 1, "0xa", 2));
+    }
+    lines.push_back(call("a", 1, "AllReduce", 1, "0xa", 2));
+    const LogSummary summary = summary_of(lines);
+    REQUIRE(summary.communicators.size() == 2);
+    CHECK(summary.communicators[0].calls == 1);
+    CHECK(summary.communicators[1].count == 5);
+    CHECK_FALSE(summary.communicators[1].calls.has_value());  // ranks 0 and 1 do not agree
+}

@@ -1,0 +1,77 @@
+#include "launcher/log/collectives.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace toporun::launcher {
+namespace {
+
+using namespace detect::nccl_log;
+
+constexpr std::size_t kMembers = 1 << 15;
+
+/// 1 + log2 of the size class, 0 for no size.
+std::size_t size_index(std::uint64_t size) {
+    return size == 0 ? 0 : static_cast<std::size_t>(std::bit_width(size - 1)) + 1;
+}
+
+std::uint64_t class_of(std::size_t index) {
+    constexpr std::size_t kLargest = 64;  // its power of two has no 64 bits
+    return index == 0 ? 0 : std::uint64_t{1} << (std::min(index, kLargest) - 1);
+}
+
+}  // namespace
+
+std::size_t CollectiveCounts::Hash::operator()(const Key& key) const {
+    constexpr std::uint64_t kMix = 0x9e3779b97f4a7c15;  // Fibonacci hashing, Knuth TAOCP 6.4
+    std::uint64_t hash = (key.pointer ^ key.process) * kMix;
+    hash ^= hash >> 32;
+    return static_cast<std::size_t>((hash + key.process) * kMix);
+}
+
+CollectiveCounts::Member* CollectiveCounts::member_of(const Key& key) {
+    const auto found = at_.find(key);
+    if (found != at_.end()) return &members_[found->second];
+    if (members_.size() >= kMembers) return nullptr;
+    at_.emplace(key, members_.size());
+    members_.emplace_back();
+    members_.back().process = key.process;
+    return &members_.back();
+}
+
+void CollectiveCounts::name(std::size_t process, std::uint64_t pointer, const std::string& group) {
+    const Key key{process, pointer};
+    if (const auto found = at_.find(key); found != at_.end()) {
+        if (members_[found->second].group == group) return;
+        at_.erase(found);
+    }
+    if (Member* member = member_of(key)) member->group = group;
+}
+
+bool CollectiveCounts::add(std::size_t process, const Collective& call) {
+    const std::uint64_t size = size_bytes(call).value_or(0);
+    Sum& sum = sums_[static_cast<std::size_t>(call.function)][size_index(size)];
+    ++sum.count;
+    sum.bytes += size;
+    Member* member = member_of({process, call.communicator});
+    if (member == nullptr) return false;
+    member->ranks = call.ranks;
+    ++member->count[static_cast<std::size_t>(call.function)];
+    member->bytes += size;
+    return true;
+}
+
+std::vector<LogCollective> CollectiveCounts::rows() const {
+    std::vector<LogCollective> result;
+    for (std::size_t i = 0; i < sums_.size(); ++i) {
+        for (std::size_t j = 0; j < kSizes; ++j) {
+            const Sum& sum = sums_[i][j];
+            if (sum.count == 0) continue;
+            result.push_back({std::string(function_name(static_cast<Function>(i))), class_of(j),
+                              sum.count, sum.bytes});
+        }
+    }
+    return result;
+}
+
+}  // namespace toporun::launcher
