@@ -41,7 +41,10 @@ int help(const Arguments& arguments) {
 int act(const Arguments& arguments, const Environment& environment,
         const InheritedSignals& inherited) {
     const Console console(2, arguments.quiet);
-    if (arguments.action != Action::run) restore_signals(inherited);
+    if (arguments.action != Action::run) {
+        restore_signals(inherited);
+        ignore_file_limit();
+    }
     switch (arguments.action) {
         case Action::help:
             return help(arguments);

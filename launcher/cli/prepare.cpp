@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/descriptors.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "env/summary.hpp"
@@ -54,12 +55,22 @@ void add_gpu_problem(Prepared& prepared) {
     }
 }
 
+/// NCCL's log and the records are written by the ranks: where a file may not grow (ulimit -f), they
+/// would end the ranks by SIGXFSZ.
 void make_private(Prepared& prepared, const Environment& environment, Files files) {
+    const std::uint64_t most_bytes = footprint_budget(std::nullopt);
+    if (!file_size_allowed(most_bytes)) {
+        prepared.problems.push_back(
+            fmt::format("NCCL's log and the measurement are off: files may not grow to {} here "
+                        "(ulimit -f)",
+                        format_bytes(most_bytes)));
+        return;
+    }
     if (files == Files::name_only) {
         prepared.private_directory = kNamedDirectory;
         return;
     }
-    PrivateDirectory made = make_private_directory(environment, footprint_budget(std::nullopt));
+    PrivateDirectory made = make_private_directory(environment, most_bytes);
     prepared.private_directory = made.path;
     if (made.path.empty())
         prepared.problems.push_back("NCCL's log and the measurement are off: " + made.note);

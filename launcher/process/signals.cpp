@@ -20,6 +20,7 @@ InheritedSignals take_signals() {
     struct sigaction action {};
     action.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &action, &inherited.pipe);
+    sigaction(SIGXFSZ, &action, &inherited.file_limit);
     action.sa_handler = SIG_DFL;
     sigaction(SIGCHLD, &action, &inherited.child);
     return inherited;
@@ -52,8 +53,15 @@ void drain_relayed_signals() {
 
 void restore_signals(const InheritedSignals& inherited) {
     sigaction(SIGPIPE, &inherited.pipe, nullptr);
+    sigaction(SIGXFSZ, &inherited.file_limit, nullptr);
     sigaction(SIGCHLD, &inherited.child, nullptr);
     sigprocmask(SIG_SETMASK, &inherited.mask, nullptr);
+}
+
+void ignore_file_limit() {
+    struct sigaction action {};
+    action.sa_handler = SIG_IGN;
+    sigaction(SIGXFSZ, &action, nullptr);
 }
 
 }  // namespace toporun::launcher

@@ -11,13 +11,15 @@ sigset_t relayed_signals();
 struct InheritedSignals {
     sigset_t mask;
     struct sigaction pipe;
+    struct sigaction file_limit;
     struct sigaction child;
 };
 
-/// Saves the inherited state, then: SIGPIPE is ignored (own text on a closed stderr must not end
-/// the start), SIGCHLD has its default action (an inherited SIG_IGN would lose the command's
-/// status). Other signals keep their effect: what ends the bare command ends this process while it
-/// looks at the machine. Call while single-threaded.
+/// Saves the inherited state, then: SIGPIPE and SIGXFSZ are ignored (own text on a closed stderr,
+/// or one that is as long as `ulimit -f` allows, must not end the start: write fails with EPIPE,
+/// EFBIG), SIGCHLD has its default action (an inherited SIG_IGN would lose the command's status).
+/// Other signals keep their effect: what ends the bare command ends this process while it looks at
+/// the machine. Call while single-threaded.
 InheritedSignals take_signals();
 
 /// From here on the relayed signals and SIGCHLD wait to be read from a signalfd.
@@ -32,5 +34,8 @@ void drain_relayed_signals();
 
 /// Gives the inherited state back; async-signal-safe, for the child between fork and exec.
 void restore_signals(const InheritedSignals& inherited);
+
+/// SIGXFSZ is ignored from here on: a file that is too long is an error of write like any other.
+void ignore_file_limit();
 
 }  // namespace toporun::launcher

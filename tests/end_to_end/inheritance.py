@@ -152,6 +152,50 @@ class ProcessState(Case):
             resource.setrlimit(resource.RLIMIT_NOFILE, (200, 300))
         self.compare(["cat", "/proc/self/limits"], preexec_fn=prepare)
 
+    def test_files_that_may_not_grow(self):
+        """`ulimit -f`: standard error is a file that is as long as it may be, or becomes so."""
+        for length in (0, 64, 4096):
+            def run(prefix, length=length):
+                log = os.path.join(self.directory, "log")
+                with open(log, "wb") as file:
+                    file.truncate(length)
+                with open(log, "ab") as file:
+                    return self.run_command([*prefix, "sh", "-c", "exit 7"], stderr=file,
+                                            preexec_fn=prepare).returncode
+
+            def prepare(length=length):
+                resource.setrlimit(resource.RLIMIT_FSIZE, (length, length))
+            temporary = os.path.join(self.directory, "temporary")
+            os.makedirs(temporary, exist_ok=True)
+            self.environment["TMPDIR"] = temporary
+            with self.subTest(length=length):
+                self.assertEqual(self.compare_runs(run), 7)
+                self.assertEqual(os.listdir(temporary), [])
+                files = [name for _, _, names in os.walk(self.work) for name in names]
+                self.assertEqual([name for name in files if name.endswith(".tmp")], [])
+
+    def test_what_files_that_may_not_grow_cost(self):
+        def prepare():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))
+        done = self.run_command([TOPORUN, "sh", "-c", "exit 7"], preexec_fn=prepare)
+        self.assertEqual(done.returncode, 7, done)
+        self.assertIn("NCCL's log and the measurement are off: files may not grow to 64 MiB here (ulimit -f)",
+                      done.stderr.decode())
+        self.assertNotIn("report.txt", done.stderr.decode())
+        directory = os.path.realpath(os.path.join(self.work, "toporun", "latest"))
+        self.assertEqual([name for name in os.listdir(directory) if name.startswith("report")], [])
+
+    def test_a_command_that_a_long_file_ends(self):
+        """SIGXFSZ has its effect in the command."""
+        def prepare():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+        def run(prefix):
+            return self.run_command([*prefix, "sh", "-c", "exec head -c 10 /dev/zero >file"],
+                                    preexec_fn=prepare).returncode
+        self.assertEqual(self.compare_runs(run), -signal.SIGXFSZ)
+
     def test_very_few_descriptors(self):
         """Whatever cannot be opened, the command runs, and once."""
         for limit in range(5, 20):
