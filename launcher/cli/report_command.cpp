@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "launcher/cli/subcommands.hpp"
+#include "launcher/failures/failure_log.hpp"
 #include "launcher/log/source.hpp"
 #include "launcher/process/run_directory.hpp"
 #include "launcher/report/report.hpp"
@@ -69,13 +70,18 @@ RunFacts read_logs(const std::vector<std::string>& names) {
     facts.tool_version = kVersion;
     facts.job.launcher = "unknown";
     LogModel model;
+    failures::FailureLog failures;
     for (const std::string& file : log_files(names)) {
         facts.logs.push_back(file == "-" ? "standard input" : file);
+        failures.begin_file(facts.logs.back());
         read_log_lines(file, [&](std::string_view line, bool cut) {
+            const detect::nccl_log::Line parsed = detect::nccl_log::parse_line(line);
             if (cut) model.add_cut_line();
-            model.add(detect::nccl_log::parse_line(line));
+            model.add(parsed);
+            failures.add(line, &parsed);
         });
     }
+    facts.failure = failures.verdict();
     facts.log = model.summary();
     return facts;
 }

@@ -159,10 +159,29 @@ Json ranks_array(const RunFacts& facts) {
     return rows;
 }
 
-Json exit_object(const ExitStatus& exit) {
-    return {{"status", or_null(exit.status)},
-            {"signal", or_null(exit.signal)},
-            {"first_failure", nullptr}};
+Json failure_object(const std::optional<failures::Verdict>& failure) {
+    if (!failure) return nullptr;
+    const Json rank = failure->all_ranks ? Json("all") : or_null(failure->rank);
+    return {{"rank", rank},
+            {"node", or_null(failure->node)},
+            {"cause", failure->cause},
+            {"evidence", or_null(failure->evidence)},
+            {"where", or_null(failure->where)},
+            {"gpu", or_null(failure->gpu)},
+            {"pid", or_null(failure->pid)},
+            {"suspects", failure->suspects},
+            {"severity", failure->severity},
+            {"confidence", failures::confidence_text(failure->confidence)},
+            {"what", failure->what},
+            {"frame", or_null(failure->frame)},
+            {"advice", failure->advice},
+            {"remarks", failure->remarks}};
+}
+
+Json exit_object(const RunFacts& facts) {
+    return {{"status", or_null(facts.exit.status)},
+            {"signal", or_null(facts.exit.signal)},
+            {"first_failure", failure_object(facts.failure)}};
 }
 
 Json last_rank_object(const profiler::Measured& measured) {
@@ -239,7 +258,7 @@ std::string report_json(const RunFacts& facts) {
                    {"run_directory", or_null(facts.run_directory)},
                    {"start_utc", or_null(facts.start_utc)},
                    {"duration_s", or_null(facts.duration_s)},
-                   {"exit", exit_object(facts.exit)},
+                   {"exit", exit_object(facts)},
                    {"communication", communication_object(facts)},
                    {"last_rank", last_rank_object(facts.measured)},
                    {"warnings", warning_lines(facts)},

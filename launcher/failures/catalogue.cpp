@@ -1,0 +1,126 @@
+#include "launcher/failures/catalogue.hpp"
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+
+#include "base/error.hpp"
+#include "base/toml.hpp"
+#include "launcher/failures/embedded.hpp"
+
+namespace toporun::launcher::failures {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, Role>, 9> kRoles = {
+    {{"outside", Role::outside},
+     {"external", Role::external},
+     {"cause", Role::cause},
+     {"hint", Role::hint},
+     {"lag", Role::lag},
+     {"ambiguous", Role::ambiguous},
+     {"consequence", Role::consequence},
+     {"teardown", Role::teardown},
+     {"noise", Role::noise}}};
+
+using Numbers = std::vector<std::int64_t>;
+
+Role read_role(TomlTable& table) {
+    const std::string text = table.required_string("role");
+    for (const auto& [name, role] : kRoles)
+        if (name == text) return role;
+    table.fail("role", "no role: " + text);
+}
+
+Class read_class(TomlTable& table) {
+    return {table.required_string("id"), table.required_string("severity"),
+            table.required_string("title"),
+            table.strings("advice").value_or(std::vector<std::string>())};
+}
+
+/// Of several lines that one text matches: a quoted consequence says that the text is none of its
+/// rank's own making.
+int strength(Role role) {
+    return role == Role::consequence ? -1 : static_cast<int>(role);
+}
+
+bool counts(const KnownLine& line, const Captures& captures) {
+    if (line.only.empty()) return true;
+    const auto value = captures.number("xid");
+    return value && std::find(line.only.begin(), line.only.end(), *value) != line.only.end();
+}
+
+std::vector<std::pair<std::string_view, std::string_view>> builtin_files() {
+    std::vector<std::pair<std::string_view, std::string_view>> files;
+    for (const EmbeddedFile& file : embedded_files()) files.emplace_back(file.name, file.text);
+    return files;
+}
+
+}  // namespace
+
+std::string_view role_text(Role role) {
+    return kRoles[static_cast<std::size_t>(role)].first;
+}
+
+const Catalogue& Catalogue::builtin() {
+    static const Catalogue catalogue(builtin_files());
+    return catalogue;
+}
+
+Catalogue::Catalogue(const std::vector<std::pair<std::string_view, std::string_view>>& files) {
+    std::vector<TomlTable> tables;
+    for (const auto& [name, text] : files) {
+        tables.push_back(TomlTable::parse(text, name));
+        for (TomlTable& row : tables.back().tables("classes")) classes_.push_back(read_class(row));
+    }
+    for (TomlTable& file : tables) {
+        for (TomlTable& group : file.tables("groups")) {
+            const std::string source = group.required_string("source");
+            for (TomlTable& row : group.tables("lines")) {
+                const std::string text = row.required_string("text");
+                const std::string id = row.string("class").value_or("");
+                const Class* of = find_class(id);
+                if (of == nullptr && !id.empty()) row.fail("class", "no such class: " + id);
+                try {
+                    lines_.push_back({.pattern = Pattern(text),
+                                      .id = row.string("id").value_or(""),
+                                      .of = of,
+                                      .role = read_role(row),
+                                      .adds = row.string("adds").value_or(""),
+                                      .says = row.string("says").value_or(""),
+                                      .advice = row.string("advice").value_or(""),
+                                      .source = source,
+                                      .of_nccl = source.starts_with("NVIDIA/nccl"),
+                                      .only = row.integers("only").value_or(Numbers())});
+                } catch (const std::invalid_argument& fault) {
+                    row.fail("text", fault.what());
+                }
+                filter_.add(lines_.back().pattern.key(),
+                            static_cast<std::uint16_t>(lines_.size() - 1));
+            }
+        }
+        file.finish();
+    }
+}
+
+const Class* Catalogue::find_class(std::string_view id) const {
+    for (const Class& known : classes_)
+        if (known.id == id) return &known;
+    return nullptr;
+}
+
+std::optional<Catalogue::Match> Catalogue::match(std::string_view message,
+                                                 const std::vector<std::uint16_t>& candidates,
+                                                 bool nccl_record) const {
+    std::optional<Match> best;
+    for (const std::uint16_t candidate : candidates) {
+        const KnownLine& line = lines_[candidate];
+        if (nccl_record && !line.of_nccl) continue;
+        if (best && strength(best->line->role) <= strength(line.role)) continue;
+        auto captures = line.pattern.match(message);
+        if (!captures || !counts(line, *captures)) continue;
+        best = Match{&line, std::move(*captures)};
+    }
+    return best;
+}
+
+}  // namespace toporun::launcher::failures

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "launcher/failures/catalogue.hpp"
+#include "launcher/failures/prefix.hpp"
+
+/// What was seen in the logs of a run, before it is judged.
+namespace toporun::launcher::failures {
+
+/// Where a line stands.
+struct Place {
+    int file = 0;             ///< position in Evidence::files
+    std::uint64_t line = 0;   ///< from 1
+    std::uint64_t order = 0;  ///< over all files: only within one file does it tell what was first
+};
+
+struct Event {
+    Role role = Role::noise;
+    const Class* of = nullptr;
+    std::string line_id;  ///< KnownLine::id
+    Origin origin;
+    std::vector<int> ranks;  ///< global ranks that the line names
+    std::string node;        ///< that the line names
+    std::optional<int> gpu;
+    std::optional<int> signal;
+    std::optional<int> code;
+    std::string evidence;  ///< the line, as it stood
+    std::string says;      ///< in other words
+    std::string advice;
+    std::string frame;  ///< "train.py line 24" of a traceback
+    Place place;
+    int attempt = 0;             ///< restarts before it
+    std::uint64_t count = 1;     ///< equal lines of the same stream
+    bool after_closing = false;  ///< the launcher had begun to end the ranks of this file
+};
+
+/// A row of torchrun's table of failures.
+struct TableRow {
+    std::optional<int> rank;
+    std::optional<int> local_rank;
+    std::string host;
+    std::optional<int> exit_code;  ///< negative: a signal
+    std::optional<std::int64_t> pid;
+    bool first_observed = false;  ///< torchrun's own "root cause"
+    Place place;
+    int attempt = 0;
+};
+
+/// What one rank of a process group told of its work.
+struct WorkState {
+    std::optional<std::int64_t> timed_out;  ///< number of the work that did not end
+    std::optional<std::int64_t> enqueued;
+    std::optional<std::int64_t> completed;
+    std::string op;
+    std::string sizes;
+    std::optional<std::int64_t> ran_ms;
+    std::optional<std::int64_t> limit_ms;
+    std::string evidence;
+    Place place;
+};
+
+/// NCCL's process: which rank it is and how its log ends.
+struct NcclProcess {
+    std::optional<int> rank;
+    std::optional<int> device;
+    std::string bus_id;
+    bool ended = false;   ///< it took its communicators down itself
+    bool failed = false;  ///< it saw an error: codes, warnings of closed connections
+    Place last;
+};
+
+struct Evidence {
+    std::vector<std::string> files;
+    std::vector<std::uint64_t> file_lines;  ///< lines of each
+    std::vector<Event> events;
+    std::vector<TableRow> table;
+    std::map<std::int64_t, Place> closing;                 ///< processes that an agent began to end
+    std::map<std::string, std::map<int, WorkState>> work;  ///< by process group and rank in it
+    std::map<int, std::pair<std::string, Place>> fingerprints;  ///< collective each rank was in
+    std::map<std::pair<std::string, std::int64_t>, NcclProcess> nccl;  ///< by host and process
+    std::map<std::string, std::string> variables;  ///< as NCCL saw them, the first value of each
+    std::set<int> local_ranks_seen;
+    std::set<int> ranks_seen;
+    std::optional<int> world_size;
+    int attempts = 0;            ///< restarts
+    bool slurm_agents = false;   ///< a Slurm task holds several ranks: its number is none
+    std::uint64_t left_out = 0;  ///< events beyond the limit
+};
+
+}  // namespace toporun::launcher::failures

@@ -1,0 +1,430 @@
+#include "launcher/failures/failure_log.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+#include "base/text.hpp"
+#include "detect/nccl_log/cursor.hpp"
+
+namespace toporun::launcher::failures {
+namespace {
+
+// Bounds of what is kept, so that no log can fill the memory.
+constexpr std::size_t kMostEvents = 8192;
+constexpr std::size_t kMostStreams = 65536;
+constexpr std::size_t kMostRows = 65536;
+constexpr std::size_t kMostProcesses = 65536;
+constexpr std::size_t kEvidenceBytes = 600;
+constexpr std::size_t kAddedWithin = 10;  ///< lines of a help text
+
+std::optional<int> small(const std::optional<std::int64_t>& number) {
+    if (!number || *number < -1000000 || *number > 100000000) return std::nullopt;
+    return static_cast<int>(*number);
+}
+
+std::string cut(std::string_view text) {
+    return std::string(text.substr(0, kEvidenceBytes));
+}
+
+/// `3`, `0-2,5`, `[0, 2]`: the numbers; at most 4096.
+std::vector<int> number_list(std::string_view text) {
+    std::vector<int> numbers;
+    std::optional<int> range_from;
+    for (std::size_t i = 0; i < text.size() && numbers.size() < 4096;) {
+        if (std::isdigit(static_cast<unsigned char>(text[i])) == 0) {
+            ++i;
+            continue;
+        }
+        std::size_t end = i;
+        while (end < text.size() && std::isdigit(static_cast<unsigned char>(text[end])) != 0) ++end;
+        const auto number = small(to_integer(text.substr(i, end - i)));
+        if (!number) break;
+        if (range_from)
+            for (int n = *range_from + 1; n <= *number && numbers.size() < 4096; ++n)
+                numbers.push_back(n);
+        else
+            numbers.push_back(*number);
+        range_from.reset();
+        if (end < text.size() && text[end] == '-') range_from = *number;
+        i = end + 1;
+    }
+    return numbers;
+}
+
+/// `KeyError: 'labels'`, `torch.cuda.OutOfMemoryError: ...`, `MemoryError`.
+bool is_exception_line(std::string_view message) {
+    std::size_t end = 0;
+    while (end < message.size() && (std::isalnum(static_cast<unsigned char>(message[end])) != 0 ||
+                                    message[end] == '.' || message[end] == '_'))
+        ++end;
+    if (end == 0 || std::isdigit(static_cast<unsigned char>(message[0])) != 0) return false;
+    return end == message.size() || message.substr(end).starts_with(": ") ||
+           message.substr(end) == ":";
+}
+
+bool is_library(std::string_view path) {
+    return path.find("/site-packages/") != path.npos || path.find("/dist-packages/") != path.npos ||
+           path.find("/lib/python3") != path.npos || path.starts_with('<');
+}
+
+bool is_launcher_file(std::string_view path) {
+    for (const char* part :
+         {"/bin/torchrun", "torch/distributed/run.py", "torch/distributed/launch",
+          "torch/distributed/elastic/agent/", "/bin/accelerate", "accelerate/commands/launch.py",
+          "/bin/deepspeed", "deepspeed/launcher/"})
+        if (path.find(part) != path.npos) return true;
+    return false;
+}
+
+bool is_rule(std::string_view message) {
+    return message.size() >= 28 && message.find_first_not_of('=') == message.npos;
+}
+
+}  // namespace
+
+FailureLog::FailureLog(const Catalogue& catalogue) : catalogue_(catalogue) {}
+
+void FailureLog::begin_file(const std::string& name) {
+    for (auto& entry : streams_) end_row(entry.second);
+    streams_.clear();
+    open_blocks_ = 0;
+    closing_ = false;
+    pdsh_hosts_.clear();
+    evidence_.files.push_back(name);
+    evidence_.file_lines.push_back(0);
+    place_.file = static_cast<int>(evidence_.files.size()) - 1;
+    place_.line = 0;
+}
+
+FailureLog::Stream& FailureLog::stream_of(const Origin& origin) {
+    std::string key = stream_key(origin);
+    if (streams_.size() >= kMostStreams && !streams_.contains(key)) key.clear();
+    return streams_[key];
+}
+
+void FailureLog::see(const Origin& origin) {
+    if (origin.rank) evidence_.ranks_seen.insert(*origin.rank);
+    if (origin.local_rank) evidence_.local_ranks_seen.insert(*origin.local_rank);
+    if (origin.task && (origin.local_rank || origin.rank)) evidence_.slurm_agents = true;
+}
+
+void FailureLog::add(std::string_view line, const detect::nccl_log::Line* nccl) {
+    if (evidence_.files.empty()) begin_file("");
+    ++place_.line;
+    ++place_.order;
+    evidence_.file_lines.back() = place_.line;
+    if (nccl != nullptr && nccl->record.level != detect::nccl_log::Level::bare)
+        add_nccl(*nccl, line);
+    const std::string_view text = cleaned(line, store_);
+    catalogue_.filter().find(text, candidates_);
+    const bool may_label =
+        !text.empty() && (text.front() == '[' || text.front() == ' ' || text.front() == '(' ||
+                          std::isdigit(static_cast<unsigned char>(text.front())) != 0);
+    if (candidates_.empty() && open_blocks_ == 0 && !may_label) return;
+    PrefixedLine prefixed = strip_prefixes(text, pdsh_hosts_);
+    see(prefixed.origin);
+    if (candidates_.empty() && open_blocks_ == 0) return;
+    const bool record = nccl != nullptr && nccl->record.level != detect::nccl_log::Level::bare;
+    if (record) {
+        prefixed.origin.host = nccl->record.host;
+        prefixed.origin.pid = nccl->record.pid;
+        if (const auto match = catalogue_.match(prefixed.message, candidates_, true))
+            take(*match, prefixed.origin, line, stream_of(prefixed.origin));
+        return;
+    }
+    add_message(prefixed, line, stream_of(prefixed.origin));
+}
+
+/// Which process is which rank, and how its log ends.
+void FailureLog::add_nccl(const detect::nccl_log::Line& line, std::string_view) {
+    const detect::nccl_log::Record& record = line.record;
+    const auto key = std::pair(record.host, record.pid);
+    if (evidence_.nccl.size() >= kMostProcesses && !evidence_.nccl.contains(key)) return;
+    NcclProcess& process = evidence_.nccl[key];
+    process.last = place_;
+    if (const auto* init = std::get_if<detect::nccl_log::Init>(&line.event)) {
+        const bool larger = !evidence_.world_size || init->ranks >= *evidence_.world_size;
+        if (larger) evidence_.world_size = init->ranks;
+        if (!process.rank || larger) {
+            process.rank = init->rank;
+            process.device = init->cuda_device ? init->cuda_device : record.device;
+            process.bus_id = init->bus_id;
+        }
+        process.ended = false;
+    }
+    if (const auto* variable = std::get_if<detect::nccl_log::Variable>(&line.event);
+        variable != nullptr && evidence_.variables.size() < 256)
+        evidence_.variables.emplace(variable->name, cut(variable->value));
+    const std::string& message = record.message;
+    for (const char* end : {"Destroy COMPLETE", "Abort COMPLETE", "ENV/Plugin: Closing",
+                            "commDestroy", "Destroy START"})
+        if (message.find(end) != message.npos) process.ended = true;
+    if (message.find("Connection closed by remote peer") != message.npos ||
+        message.find("-> 6") != message.npos)
+        process.failed = true;
+}
+
+void FailureLog::add_message(const PrefixedLine& line, std::string_view raw, Stream& stream) {
+    ++stream.lines_since;
+    if (stream.block == Stream::Block::table && in_table(line.message, stream)) return;
+    if (stream.block == Stream::Block::traceback && in_traceback(line, raw, stream)) return;
+    if (candidates_.empty()) return;
+    if (const auto match = catalogue_.match(line.message, candidates_))
+        take(*match, line.origin, raw, stream);
+}
+
+/// True while the line belongs to torchrun's table.
+bool FailureLog::in_table(std::string_view message, Stream& stream) {
+    const std::string_view text = trim(message);
+    if (is_rule(text)) {
+        end_row(stream);
+        stream.block = Stream::Block::none;
+        --open_blocks_;
+        return true;
+    }
+    if (text == "Root Cause (first observed failure):") {
+        end_row(stream);
+        stream.first_observed = true;
+        return true;
+    }
+    detect::nccl_log::Cursor at(message);
+    if (at.skip("[") && at.number<int>() && at.rest() == "]:") {
+        end_row(stream);
+        stream.row = TableRow{};
+        stream.row->place = place_;
+        stream.row->attempt = evidence_.attempts;
+        stream.row->first_observed = stream.first_observed;
+        return true;
+    }
+    if (!stream.row || !message.starts_with("  ")) return true;
+    const std::size_t colon = text.find(':');
+    if (colon == text.npos || message.starts_with("   ")) return true;
+    const std::string_view key = trim(text.substr(0, colon));
+    detect::nccl_log::Cursor value(trim(text.substr(colon + 1)));
+    TableRow& row = *stream.row;
+    if (key == "host") {
+        row.host = value.rest();
+    } else if (key == "rank") {
+        row.rank = value.number<int>();
+        if (value.until("local_rank: ")) row.local_rank = value.number<int>();
+    } else if (key == "exitcode") {
+        row.exit_code = value.number<int>();
+        if (value.until("pid: ")) row.pid = value.number<std::int64_t>();
+    }
+    return true;
+}
+
+void FailureLog::end_row(Stream& stream) {
+    if (stream.row && evidence_.table.size() < kMostRows) evidence_.table.push_back(*stream.row);
+    stream.row.reset();
+}
+
+/// True while the line belongs to a Python traceback, its last line included.
+bool FailureLog::in_traceback(const PrefixedLine& line, std::string_view raw, Stream& stream) {
+    const std::string_view message = line.message;
+    if (message.empty()) return true;
+    if (message.front() == ' ' || message.front() == '\t') {
+        detect::nccl_log::Cursor at(message);
+        if (!at.until("File \"")) return true;
+        const auto path = at.until("\", line ");
+        const auto number = path ? at.number<int>() : std::nullopt;
+        if (!number) return true;
+        stream.agent |= is_launcher_file(*path);
+        stream.exit_barrier |= at.rest().ends_with("_exit_barrier");
+        stream.joining |= at.rest().ends_with("init_process_group");
+        if (!is_library(*path))
+            stream.frame = cut(std::string(*path) + " line " + std::to_string(*number));
+        return true;
+    }
+    stream.block = Stream::Block::none;
+    --open_blocks_;
+    if (!is_exception_line(message)) return false;
+    add_exception(line, raw, stream);
+    return true;
+}
+
+void FailureLog::add_exception(const PrefixedLine& line, std::string_view raw, Stream& stream) {
+    std::optional<Catalogue::Match> match;
+    if (!candidates_.empty()) match = catalogue_.match(line.message, candidates_);
+    if (match && take_special(*match, line.origin, raw)) match.reset();
+    Event event = event_of(line.origin, raw);
+    event.frame = stream.agent ? "" : stream.frame;
+    if (match) {
+        event.role = match->line->role;
+        event.of = match->line->of;
+        event.line_id = match->line->id;
+        event.says = match->line->says;
+        event.advice = match->line->advice;
+        if (const auto gpu = match->captures.number("gpu")) event.gpu = small(gpu);
+        if (const auto ranks = match->captures.text("ranks")) event.ranks = number_list(*ranks);
+    } else {
+        event.role = stream.agent ? Role::teardown : Role::cause;
+        event.of = catalogue_.find_class("user-exception");
+        event.line_id = "exception";
+    }
+    const bool waited_for_others =
+        event.line_id == "store-timeout" || event.role == Role::consequence;
+    if (stream.agent && stream.exit_barrier && waited_for_others) {
+        event.role = Role::lag;
+        event.of = catalogue_.find_class("node-lost");
+        event.says =
+            "the agent waited at the exit barrier for agents of other nodes that never came";
+    } else if (event.line_id == "store-timeout") {
+        // Without an agent: a rank that never joined. In mid-run: the store went away.
+        event.role = stream.joining || stream.agent ? Role::ambiguous : Role::consequence;
+    }
+    // The first of a chain is the cause, what was raised while it was handled is its consequence.
+    if (stream.chained && event.role < Role::consequence) event.role = Role::teardown;
+    stream.chained = false;
+    const std::size_t position = keep(std::move(event));
+    if (position != SIZE_MAX) stream.recent = {{"exception", position}};
+    stream.lines_since = 0;
+}
+
+Event FailureLog::event_of(const Origin& origin, std::string_view raw) const {
+    Event event;
+    event.origin = origin;
+    event.evidence = cut(raw);
+    event.place = place_;
+    event.attempt = evidence_.attempts;
+    event.after_closing = closing_;
+    return event;
+}
+
+/// Adds the event, or counts it where its stream has said the same before. Its position; SIZE_MAX
+/// when there is no room.
+std::size_t FailureLog::keep(Event event) {
+    const std::string key = std::to_string(event.place.file) + "/" + stream_key(event.origin) +
+                            "/" + std::to_string(event.attempt) + "/" +
+                            (event.of != nullptr ? event.of->id : "") + "/" + event.line_id + "/" +
+                            std::to_string(static_cast<int>(event.role)) + "/" + event.node + "/" +
+                            (event.ranks.empty() ? "" : std::to_string(event.ranks.front()));
+    if (const auto known = kept_.find(key); known != kept_.end()) {
+        ++evidence_.events[known->second].count;
+        return known->second;
+    }
+    if (evidence_.events.size() >= kMostEvents) {
+        ++evidence_.left_out;
+        return SIZE_MAX;
+    }
+    kept_.emplace(key, evidence_.events.size());
+    evidence_.events.push_back(std::move(event));
+    return evidence_.events.size() - 1;
+}
+
+void FailureLog::add_work(const Captures& captures, const Origin& origin, std::string_view raw) {
+    const auto rank = captures.number("rank") ? small(captures.number("rank"))
+                      : origin.group_rank     ? origin.group_rank
+                                              : origin.rank;
+    if (!rank || evidence_.work.size() > 4096) return;
+    WorkState& state = evidence_.work[origin.group][*rank];
+    const auto keep_first = [](auto& kept, const auto& value) {
+        if (!kept && value) kept = value;
+    };
+    keep_first(state.timed_out, captures.number("seq"));
+    keep_first(state.enqueued, captures.number("enqueued"));
+    keep_first(state.completed, captures.number("done"));
+    keep_first(state.ran_ms, captures.number("ran_ms"));
+    keep_first(state.limit_ms, captures.number("limit_ms"));
+    if (const auto op = captures.text("op"); op && state.op.empty()) state.op = *op;
+    if (const auto sizes = captures.text("sizes"); sizes && state.sizes.empty())
+        state.sizes = cut(*sizes);
+    if (!state.evidence.empty()) return;
+    state.evidence = cut(raw);
+    state.place = place_;
+}
+
+/// Lines that are no event of their own; true when there is nothing more to keep of it.
+bool FailureLog::take_special(const Catalogue::Match& match, const Origin& origin,
+                              std::string_view raw) {
+    const std::string& id = match.line->id;
+    const Captures& captures = match.captures;
+    if (id == "ending") closing_ = true;  // an event too
+    if (id == "closing") {
+        closing_ = true;
+        if (const auto pid = captures.number("pid")) evidence_.closing.emplace(*pid, place_);
+        return true;
+    }
+    if (id == "restart") {
+        ++evidence_.attempts;
+        closing_ = false;
+        return true;
+    }
+    if (id == "pdsh-launch") {
+        const std::string host(captures.text("host").value_or(""));
+        if (pdsh_hosts_.size() < 4096) pdsh_hosts_.insert(host);
+        return true;
+    }
+    if (id == "work" || id == "witness") add_work(captures, origin, raw);
+    if (id == "fingerprint") {
+        const auto fingerprint = [&](const char* who, const char* what, bool own) {
+            const auto rank = small(captures.number(who));
+            const auto text = captures.text(what);
+            if (!rank || !text || evidence_.fingerprints.size() > 65536) return;
+            if (own) evidence_.fingerprints.erase(*rank);
+            evidence_.fingerprints.emplace(*rank, std::pair(cut(*text), place_));
+        };
+        fingerprint("rank", "mine", true);
+        fingerprint("rank_b", "theirs", false);
+    }
+    return false;
+}
+
+void FailureLog::take(const Catalogue::Match& match, const Origin& origin, std::string_view raw,
+                      Stream& stream) {
+    const KnownLine& line = *match.line;
+    if (line.id == "traceback" || line.id == "table") {
+        ++open_blocks_;
+        stream.block = line.id == "table" ? Stream::Block::table : Stream::Block::traceback;
+        stream.first_observed = false;
+        stream.frame.clear();
+        stream.agent = stream.exit_barrier = stream.joining = false;
+        return;
+    }
+    if (line.id == "chained") {
+        stream.chained = true;
+        return;
+    }
+    if (take_special(match, origin, raw)) return;
+    const Captures& captures = match.captures;
+    const auto fill = [&](Event& event) {
+        if (const auto rank = small(captures.number("rank")); rank && line.id != "work")
+            event.ranks = {*rank};
+        if (const auto ranks = captures.text("ranks")) event.ranks = number_list(*ranks);
+        if (const auto tasks = captures.text("tasks")) event.ranks = number_list(*tasks);
+        if (const auto node = captures.text("node")) event.node = cut(*node);
+        if (const auto gpu = captures.number("gpu")) event.gpu = small(gpu);
+        if (const auto signal = captures.number("signal")) event.signal = small(signal);
+        if (const auto code = captures.number("code")) event.code = small(code);
+        if (const auto pid = captures.number("pid"); pid && *pid > 0) event.origin.pid = pid;
+        if (const auto local = captures.number("local_rank"); local && !event.origin.local_rank)
+            event.origin.local_rank = small(local);
+    };
+    if (!line.adds.empty()) {
+        for (auto& [id, position] : stream.recent)
+            if (id == line.adds && stream.lines_since <= kAddedWithin) {
+                fill(evidence_.events[position]);
+                evidence_.events[position].evidence += " | " + cut(trim(raw));
+            }
+        return;
+    }
+    if (line.role == Role::noise) return;
+    Event event = event_of(origin, raw);
+    event.role = line.role;
+    event.of = line.of;
+    event.line_id = line.id;
+    event.says = line.says;
+    event.advice = line.advice;
+    fill(event);
+    if (line.id == "store-timeout") event.role = Role::consequence;  // outside of a traceback
+    const std::size_t position = keep(std::move(event));
+    if (line.id.empty() || position == SIZE_MAX) return;
+    stream.recent = {{line.id, position}};
+    stream.lines_since = 0;
+}
+
+std::optional<Verdict> FailureLog::verdict() const {
+    return judge(evidence_, catalogue_);
+}
+
+}  // namespace toporun::launcher::failures

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "detect/nccl_log/line.hpp"
+#include "launcher/failures/evidence.hpp"
+#include "launcher/failures/verdict.hpp"
+
+namespace toporun::launcher::failures {
+
+/// Collects what lines of logs say about a failure, in bounded memory, and judges it.
+class FailureLog {
+  public:
+    explicit FailureLog(const Catalogue& catalogue = Catalogue::builtin());
+
+    /// The lines that follow are of this file.
+    void begin_file(const std::string& name);
+    /// One line. `nccl`: the same line as NCCL's, null when it is none.
+    void add(std::string_view line, const detect::nccl_log::Line* nccl = nullptr);
+
+    const Evidence& evidence() const { return evidence_; }
+    /// The first cause; nothing when no line tells of a failure.
+    std::optional<Verdict> verdict() const;
+
+  private:
+    /// What a stream of lines is in the middle of.
+    struct Stream {
+        enum class Block { none, traceback, table } block = Block::none;
+        // traceback
+        std::string frame;   ///< innermost of the user's own
+        bool agent = false;  ///< of a launcher written in Python
+        bool exit_barrier = false;
+        bool chained = false;  ///< the exception is a consequence of the one before
+        bool joining = false;  ///< of init_process_group
+        // table
+        bool first_observed = false;
+        std::optional<TableRow> row;
+        // lines that add to an event
+        std::size_t lines_since = 0;
+        std::vector<std::pair<std::string, std::size_t>> recent;  ///< line id, event
+        std::size_t last_exception = 0;                           ///< position + 1 of the event
+    };
+
+    Stream& stream_of(const Origin& origin);
+    void see(const Origin& origin);
+    void add_nccl(const detect::nccl_log::Line& line, std::string_view raw);
+    void add_message(const PrefixedLine& line, std::string_view raw, Stream& stream);
+    bool in_table(std::string_view message, Stream& stream);
+    bool in_traceback(const PrefixedLine& line, std::string_view raw, Stream& stream);
+    void add_exception(const PrefixedLine& line, std::string_view raw, Stream& stream);
+    void end_row(Stream& stream);
+    void take(const Catalogue::Match& match, const Origin& origin, std::string_view raw,
+              Stream& stream);
+    bool take_special(const Catalogue::Match& match, const Origin& origin, std::string_view raw);
+    void add_work(const Captures& captures, const Origin& origin, std::string_view raw);
+    Event event_of(const Origin& origin, std::string_view raw) const;
+    std::size_t keep(Event event);
+
+    const Catalogue& catalogue_;
+    Evidence evidence_;
+    std::unordered_map<std::string, Stream> streams_;  ///< of the present file
+    std::map<std::string, std::size_t> kept_;          ///< event by stream and line
+    std::set<std::string, std::less<>> pdsh_hosts_;
+    std::vector<std::uint16_t> candidates_;
+    std::string store_;
+    Place place_;
+    bool closing_ = false;  ///< of the present file
+    std::size_t open_blocks_ = 0;
+};
+
+/// The judgement alone, on evidence however it was got.
+std::optional<Verdict> judge(const Evidence& evidence, const Catalogue& catalogue);
+
+}  // namespace toporun::launcher::failures

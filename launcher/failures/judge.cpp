@@ -1,0 +1,260 @@
+#include "launcher/failures/judge.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "base/text.hpp"
+#include "launcher/failures/failure_log.hpp"
+
+namespace toporun::launcher::failures {
+namespace {
+
+/// Roles by strength: somebody's ending of the run stands beside outside evidence.
+int level(Role role) {
+    return role == Role::external ? 0 : role == Role::outside ? 0 : static_cast<int>(role);
+}
+
+/// Of one level the more telling first: evidence bound to a rank or node before an ending, a
+/// special class before a plain exception, a rank that is known before none.
+int rank_within_level(const Event& event, const Ranks& ranks) {
+    if (event.role == Role::external) return 3;
+    if (event.line_id == "work" || event.line_id == "gloo-timeout") return 4;  // judged in lag.cpp
+    const bool general =
+        event.of != nullptr && (event.of->id == "user-exception" || event.of->id == "native-crash");
+    const bool placed = ranks.of(event).has_value() || event.ranks.size() > 1;
+    return (placed ? 0 : 1) + (general && event.role == Role::cause && event.frame.empty() ? 1 : 0);
+}
+
+const Event* strongest(const std::vector<Event>& events, const Ranks& ranks, int attempt) {
+    const Event* best = nullptr;
+    for (const Event& event : events) {
+        if (event.of == nullptr || event.role > Role::consequence || event.attempt != attempt)
+            continue;
+        if (best == nullptr) {
+            best = &event;
+            continue;
+        }
+        const auto key = [&](const Event& e) {
+            return std::tuple(level(e.role), rank_within_level(e, ranks), e.place.order);
+        };
+        if (key(event) < key(*best)) best = &event;
+    }
+    return best;
+}
+
+/// Events of the same level and class as `first`: its rank is alone, or one of several.
+struct Company {
+    std::set<int> ranks;
+    std::set<std::string> nodes;
+    std::size_t sources = 0;  ///< streams that said it
+};
+
+Company company_of(const Event& first, const std::vector<Event>& events, const Ranks& ranks) {
+    Company company;
+    if (first.line_id == "lag") {  // names its ranks itself
+        company.ranks.insert(first.ranks.begin(), first.ranks.end());
+        return company;
+    }
+    std::set<std::string> streams;
+    for (const Event& event : events) {
+        if (level(event.role) != level(first.role) || event.attempt != first.attempt) continue;
+        if (event.of != first.of) continue;
+        const std::optional<int> rank = ranks.of(event);
+        company.ranks.insert(event.ranks.begin(), event.ranks.end());
+        if (rank) company.ranks.insert(*rank);
+        if (const std::string node = ranks.host_of(event, rank); !node.empty())
+            company.nodes.insert(node);
+        streams.insert(std::to_string(event.place.file) + " " + stream_key(event.origin));
+    }
+    company.sources = streams.size();
+    return company;
+}
+
+bool alike_on_all(const Event& first, const Company& company, const Ranks& ranks) {
+    if (company.ranks.size() > 1 && company.ranks.size() >= ranks.known().size()) return true;
+    // Launchers refuse a job as a whole; what cannot be found is found by no rank.
+    const bool whole = first.of->id == "launcher-misuse" || first.of->id == "environment" ||
+                       first.of->id == "library-mismatch";
+    return whole && company.ranks.empty();
+}
+
+Confidence confidence_of(const Event& event, const Company& company, bool all) {
+    switch (event.role) {
+        case Role::outside:
+        case Role::external:
+            return Confidence::certain;
+        case Role::cause:
+            return all || company.ranks.size() <= 1 ? Confidence::certain : Confidence::likely;
+        case Role::hint:
+        case Role::lag:
+            return Confidence::likely;
+        case Role::ambiguous:
+            return Confidence::possible;
+        default:
+            return Confidence::unknown;
+    }
+}
+
+std::string where_text(const Evidence& evidence, const Place& place) {
+    const auto file = static_cast<std::size_t>(place.file);
+    if (file >= evidence.files.size() || place.line == 0) return {};
+    return fmt::format("{}:{}", evidence.files[file], place.line);
+}
+
+std::string who_text(const Verdict& verdict) {
+    std::string who = verdict.all_ranks ? "all ranks" : "";
+    if (verdict.rank) who = fmt::format("rank {}", *verdict.rank);
+    if (!verdict.rank && verdict.suspects.size() > 1) {
+        std::vector<std::string> words;
+        for (const int rank : verdict.suspects)
+            if (words.size() < 8) words.push_back(std::to_string(rank));
+        who = "ranks " + join(words, ", ") + (verdict.suspects.size() > 8 ? ", ..." : "");
+    }
+    std::string place = verdict.node;
+    if (verdict.gpu && verdict.rank)
+        place += fmt::format("{}GPU {}", place.empty() ? "" : ", ", *verdict.gpu);
+    if (who.empty()) return place;
+    return place.empty() ? who : fmt::format("{} ({})", who, place);
+}
+
+void add_remarks(Verdict& verdict, const Event& first, const std::vector<Event>& events,
+                 const Evidence& evidence) {
+    std::uint64_t consequences = 0;
+    const Event* ending = nullptr;
+    for (const Event& event : events) {
+        if (event.role == Role::consequence && &event != &first) consequences += event.count;
+        const bool ended = event.of != nullptr && event.of->severity == "external";
+        if (ended && event.role == Role::teardown && ending == nullptr) ending = &event;
+    }
+    if (consequences > 0)
+        verdict.remarks.push_back(fmt::format(
+            "{} lines on lost connections and the like are its consequences", consequences));
+    for (const TableRow& row : evidence.table)
+        if (row.first_observed && row.rank && verdict.rank && row.rank != verdict.rank) {
+            verdict.remarks.push_back(fmt::format(
+                "torchrun's table names rank {} as root cause: it goes by the time at which the "
+                "agent looked, in whole seconds",
+                *row.rank));
+            break;
+        }
+    if (ending != nullptr) verdict.remarks.push_back("ended afterwards: " + ending->evidence);
+    for (const auto& [name, value] : evidence.variables)
+        for (const std::string& text : {first.evidence, first.says, first.advice})
+            if (text.find(name) != text.npos) {
+                verdict.remarks.push_back(fmt::format("NCCL saw {}={}", name, value));
+                break;
+            }
+    if (evidence.attempts > 0)
+        verdict.remarks.push_back(
+            fmt::format("the run was restarted {} times; this is the first attempt's failure",
+                        evidence.attempts));
+    if (verdict.confidence == Confidence::unknown)
+        verdict.remarks.push_back(
+            "these logs hold consequences only: the log of the rank that failed first is missing");
+}
+
+std::vector<std::string> advice_of(const Event& event) {
+    constexpr std::size_t kSteps = 3;
+    std::vector<std::string> advice;
+    if (!event.advice.empty()) advice.push_back(event.advice);
+    advice.insert(advice.end(), event.of->advice.begin(), event.of->advice.end());
+    if (advice.size() > kSteps) advice.resize(kSteps);
+    return advice;
+}
+
+/// An ending of the whole run, or of a node: the rank beside which it was printed is not at fault.
+bool is_of_place(const Event& event) {
+    return event.of->severity == "external" || event.of->id == "node-lost";
+}
+
+/// A crash tells its process, the launcher the rank: where one rank alone is said to have ended so,
+/// it is the same.
+void complete(Event& first, const std::vector<Event>& events, const Ranks& ranks) {
+    if (is_of_place(first) || ranks.of(first) || !first.ranks.empty()) return;
+    std::set<int> found;
+    const Event* source = nullptr;
+    for (const Event& event : events) {
+        if (event.of != first.of || event.role > Role::hint || event.attempt != first.attempt)
+            continue;
+        if (const auto rank = ranks.of(event)) {
+            found.insert(*rank);
+            source = &event;
+        }
+    }
+    if (found.size() != 1) return;
+    first.ranks = {*found.begin()};
+    if (first.node.empty()) first.node = source->node;
+}
+
+Verdict verdict_of(const Event& first, const std::vector<Event>& events, const Evidence& evidence,
+                   const Ranks& ranks) {
+    const Company company = company_of(first, events, ranks);
+    Verdict verdict;
+    verdict.cause = first.of->id;
+    verdict.severity = first.of->severity;
+    verdict.title = first.of->title;
+    verdict.all_ranks = alike_on_all(first, company, ranks);
+    verdict.confidence = confidence_of(first, company, verdict.all_ranks);
+    if (verdict.confidence != Confidence::unknown && !verdict.all_ranks) {
+        verdict.suspects = first.ranks;
+        if (first.ranks.size() <= 1 && !is_of_place(first)) verdict.rank = ranks.of(first);
+        if (verdict.suspects.empty() && verdict.rank) verdict.suspects = {*verdict.rank};
+    }
+    if (!verdict.all_ranks || company.nodes.size() == 1)
+        verdict.node = ranks.host_of(first, verdict.rank);
+    if (verdict.rank) verdict.gpu = first.gpu ? first.gpu : ranks.device_of(*verdict.rank);
+    if (!verdict.gpu && first.role == Role::outside) verdict.gpu = first.gpu;
+    verdict.pid = first.origin.pid;
+    verdict.evidence = first.evidence;
+    verdict.where = where_text(evidence, first.place);
+    verdict.frame = first.frame;
+    const std::string who = who_text(verdict);
+    const std::string what = first.says.empty() ? first.of->title : first.says;
+    verdict.what = who.empty() ? what : fmt::format("{}: {}", who, what);
+    verdict.advice = advice_of(first);
+    add_remarks(verdict, first, events, evidence);
+    return verdict;
+}
+
+}  // namespace
+
+std::string_view confidence_text(Confidence confidence) {
+    switch (confidence) {
+        case Confidence::certain:
+            return "certain";
+        case Confidence::likely:
+            return "likely";
+        case Confidence::possible:
+            return "possible";
+        default:
+            return "unknown";
+    }
+}
+
+std::optional<Verdict> judge(const Evidence& evidence, const Catalogue& catalogue) {
+    const Ranks ranks(evidence);
+    std::vector<Event> events = with_statuses(evidence, catalogue, ranks);
+    weigh(events, evidence, ranks);
+    for (Event& event : lag_events(events, evidence, catalogue, ranks))
+        events.push_back(std::move(event));
+    const Event* first = nullptr;
+    for (int attempt = 0; attempt <= evidence.attempts && first == nullptr; ++attempt)
+        first = strongest(events, ranks, attempt);
+    if (first == nullptr) {  // teardown of somebody who gives no reason
+        for (const Event& event : events)
+            if (event.role == Role::teardown && event.of != nullptr &&
+                event.line_id == "fallback" && first == nullptr)
+                first = &event;
+        if (first == nullptr) return std::nullopt;
+        Event ending = *first;
+        ending.role = Role::lag;
+        return verdict_of(ending, events, evidence, ranks);
+    }
+    Event cause = *first;
+    complete(cause, events, ranks);
+    return verdict_of(cause, events, evidence, ranks);
+}
+
+}  // namespace toporun::launcher::failures

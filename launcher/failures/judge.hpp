@@ -1,0 +1,50 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/failures/evidence.hpp"
+
+/// The steps of the judgement, each on what the one before has left.
+namespace toporun::launcher::failures {
+
+/// Which rank an event, a row or a process belongs to, by everything that was seen.
+class Ranks {
+  public:
+    explicit Ranks(const Evidence& evidence);
+    std::optional<int> of(const Event& event) const;
+    std::optional<int> of(const TableRow& row) const;
+    /// The host of an event, as named by the line, its prefix or the table of its file.
+    std::string host_of(const Event& event, const std::optional<int>& rank) const;
+    /// Every rank that is known to have taken part.
+    const std::set<int>& known() const { return known_; }
+    /// The process of NCCL that is the `local_rank`-th of its host.
+    const NcclProcess* local(const std::string& host, int local_rank) const;
+    std::optional<int> device_of(int rank) const;
+
+  private:
+    std::optional<int> by_local_rank(int local_rank, int file) const;
+
+    const Evidence& evidence_;
+    std::map<int, int> offset_;  ///< by file: global minus local rank
+    std::map<std::int64_t, int> by_pid_;
+    std::map<int, std::string> host_by_rank_;
+    std::map<int, std::string> host_by_file_;
+    std::set<int> known_;
+};
+
+/// What exit statuses say: rows of torchrun's table and launchers' lines without a class of their
+/// own become events with one (failures by status: shells and launchers, 128 + signal).
+std::vector<Event> with_statuses(const Evidence& evidence, const Catalogue& catalogue,
+                                 const Ranks& ranks);
+
+/// Roles by circumstance: endings that came after a failure, quotations, kernel lines about others.
+void weigh(std::vector<Event>& events, const Evidence& evidence, const Ranks& ranks);
+
+/// Who did not come: counters of process groups, mismatched collectives, ranks missing from the
+/// time-outs, closed connections that name the dead.
+std::vector<Event> lag_events(const std::vector<Event>& events, const Evidence& evidence,
+                              const Catalogue& catalogue, const Ranks& ranks);
+
+}  // namespace toporun::launcher::failures

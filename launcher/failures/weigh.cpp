@@ -1,0 +1,92 @@
+#include <algorithm>
+#include <csignal>
+
+#include "launcher/failures/judge.hpp"
+
+namespace toporun::launcher::failures {
+namespace {
+
+bool is_sigkill(const Event& event) {
+    return event.role <= Role::hint && (event.signal == SIGKILL || event.code == 128 + SIGKILL);
+}
+
+/// A failure of the same file came first: whoever ended the run then did not start it.
+bool failure_before(const std::vector<Event>& events, const Event& ending) {
+    return std::any_of(events.begin(), events.end(), [&](const Event& other) {
+        return other.place.file == ending.place.file && other.attempt == ending.attempt &&
+               other.place.order < ending.place.order && other.role != Role::external &&
+               other.role <= Role::consequence && other.line_id != "table-row";
+    });
+}
+
+/// An event of a rank that was being ended: absent from the table, and after its agent had begun.
+bool of_ended_rank(const Event& event, const Evidence& evidence, const Ranks& ranks) {
+    if (!event.after_closing) return false;
+    if (event.line_id == "late") return true;
+    const std::optional<int> rank = ranks.of(event);
+    if (!rank || evidence.closing.empty()) return false;
+    bool table = false;
+    for (const TableRow& row : evidence.table) {
+        if (row.place.file != event.place.file || row.attempt != event.attempt) continue;
+        table = true;
+        if (row.rank == rank) return false;
+    }
+    return table;
+}
+
+/// Kernel lines name a process: of a rank, of the one that died by signal 9, or of somebody else.
+void weigh_kernel_kill(Event& event, const std::vector<Event>& events, const Evidence& evidence,
+                       const Ranks& ranks) {
+    if (ranks.of(event)) return;
+    const Event* victim = nullptr;
+    std::set<int> victims;
+    bool other_causes = false;
+    for (const Event& other : events) {
+        if (is_sigkill(other)) {
+            victim = &other;
+            if (const auto rank = ranks.of(other)) victims.insert(*rank);
+        }
+        other_causes |= other.role == Role::cause;
+    }
+    const auto told = [&](const Event& other) {
+        return &other != &event && other.role == Role::outside && other.of == event.of &&
+               ranks.of(other);
+    };
+    if (const auto named = std::find_if(events.begin(), events.end(), told);
+        named != events.end()) {
+        event.ranks = {*ranks.of(*named)};  // the scheduler says whose it was
+        event.node = named->node;
+    } else if (victims.size() == 1) {
+        event.ranks = {*victims.begin()};
+        if (event.node.empty()) event.node = victim->node;
+    } else if (victim == nullptr && (other_causes || event.line_id == "oom-counter")) {
+        event.role = Role::noise;  // about another process
+    }
+    if (event.line_id == "oom-counter" && evidence.table.empty() && victim == nullptr)
+        event.role = Role::noise;
+}
+
+}  // namespace
+
+void weigh(std::vector<Event>& events, const Evidence& evidence, const Ranks& ranks) {
+    for (Event& event : events)  // Slurm kills what does not end by itself
+        if (event.line_id == "srun-killed" && event.after_closing) event.role = Role::teardown;
+    for (Event& event : events)
+        if ((event.role == Role::cause || event.role == Role::external) &&
+            of_ended_rank(event, evidence, ranks))
+            event.role = Role::teardown;
+    // What an agent's own time-out or the scheduler's words say counts for all files together only
+    // in one direction: a failure before it in its file.
+    for (Event& event : events)
+        if (event.role == Role::external && failure_before(events, event))
+            event.role = Role::teardown;
+    for (Event& event : events) {
+        if (event.role == Role::outside &&
+            (event.line_id == "oom-kill" || event.line_id == "oom-counter"))
+            weigh_kernel_kill(event, events, evidence, ranks);
+        if (event.line_id == "oom-counter" && event.role == Role::outside && event.code == 0)
+            event.role = Role::noise;
+    }
+}
+
+}  // namespace toporun::launcher::failures
