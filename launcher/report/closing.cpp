@@ -68,9 +68,13 @@ std::optional<std::string> live_warning(const RunFacts& facts) {
 std::vector<std::string> closing_lines(const RunFacts& facts) {
     const NcclUse use = nccl_use(facts);
     std::string end = end_text(facts);
-    if (use == NcclUse::no_sign) return {shortened(end + "; no sign of NCCL")};
+    if (use == NcclUse::no_sign && !facts.failure) return {shortened(end + "; no sign of NCCL")};
     std::vector<std::string> lines;
-    if (use == NcclUse::unknown) {
+    if (facts.failure)
+        lines = {failure_text(*facts.failure), "evidence: " + facts.failure->evidence};
+    if (use == NcclUse::no_sign) {
+        lines.push_back(end + "; no sign of NCCL");
+    } else if (use == NcclUse::unknown) {
         end += "; what NCCL did is unknown: " + unknown_use_reason(facts);
         lines.push_back(end);
     } else {

@@ -32,6 +32,9 @@ std::string share_text(const RunFacts& facts);
 std::string share_percent(const RunFacts& facts, double share);
 bool share_above_limit(const RunFacts& facts);
 
+/// "first cause: rank 1 (node-a, GPU 1): ... [host-oom-kill, certain]".
+std::string failure_text(const failures::Verdict& failure);
+
 /// "rank 5 (node-a, GPU 5)".
 std::string rank_text(const RunFacts& facts, int rank);
 

@@ -14,9 +14,15 @@ std::string files_text(const RunFacts& facts) {
 }  // namespace
 
 std::string log_report_text(const RunFacts& facts) {
-    if (!facts.log.started())
-        return printable(fmt::format("no line of NCCL's in {}", files_text(facts))) + "\n";
     ReportLines text;
+    add_failure_lines(facts, text);
+    if (!facts.log.started()) {
+        const std::string none = fmt::format("no line of NCCL's in {}", files_text(facts));
+        if (!facts.failure) return printable(none) + "\n";
+        text.heading("Log");
+        text.line(none);
+        return text.take();
+    }
     text.heading("Log");
     text.line(fmt::format("{}: {} lines of NCCL's", files_text(facts), facts.log.lines));
     add_nccl_lines(facts, text);

@@ -88,6 +88,10 @@ bool failed(const RunFacts& facts) {
 }
 
 void add_failure_step(const RunFacts& facts, std::vector<std::string>& steps) {
+    if (facts.failure) {
+        steps = facts.failure->advice;
+        return;
+    }
     if (!failed(facts) || facts.log.warnings.empty()) return;
     const LogWarning& first = facts.log.warnings.front();
     const std::string who = first.rank ? rank_text(facts, *first.rank)
@@ -104,9 +108,9 @@ void add_unknown_share_step(const RunFacts& facts, std::vector<std::string>& ste
 
 std::vector<std::string> next_steps(const RunFacts& facts) {
     std::vector<std::string> steps;
+    add_failure_step(facts, steps);
     if (nccl_use(facts) != NcclUse::started) return steps;
     const std::vector<env::Finding> found = differences(facts);
-    add_failure_step(facts, steps);
     add_fixes(facts.plan.findings, env::Severity::broken, steps);
     add_fixes(found, env::Severity::broken, steps);
     add_fixes(found, env::Severity::slow, steps);

@@ -31,6 +31,10 @@ class ReportLines {
     std::string out_;
 };
 
+/// The first cause of a failed run: who, what, the line that tells it and what to do; nothing when
+/// it did not fail.
+void add_failure_lines(const RunFacts& facts, ReportLines& text);
+
 /// What NCCL did, and how well its log could be read.
 void add_nccl_lines(const RunFacts& facts, ReportLines& text);
 

@@ -252,6 +252,7 @@ void add_list_lines(std::string_view title, const std::vector<std::string>& line
 
 std::string report_text(const RunFacts& facts) {
     ReportLines text;
+    add_failure_lines(facts, text);
     add_run(facts, text);
     add_machine(facts, text);
     add_choices(facts, text);
