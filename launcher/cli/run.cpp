@@ -186,7 +186,7 @@ int run_command(const Arguments& arguments, const InheritedSignals& inherited,
     const auto started = std::chrono::steady_clock::now();
     ChildEnd end;
     try {
-        end = supervise(child, inherited, observer.link);
+        end = supervise(child, inherited, observer.link, observer.pid);
     } catch (const std::exception&) {
         console.warn("no descriptors or processes are left to supervise with: toporun steps aside");
         dismiss_observer(observer);

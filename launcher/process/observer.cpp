@@ -79,6 +79,7 @@ class ObserverLoop {
             watch_.poll();
             watch_now_and_then();
             watch_orphans();
+            continue_supervisor();
         }
     }
 
@@ -127,6 +128,10 @@ class ObserverLoop {
             case LinkKind::ended:
                 finish(message.value);
                 break;
+            case LinkKind::stopping:
+            case LinkKind::continued:
+                supervisor_stops_ = message.kind == LinkKind::stopping;
+                break;
             default:
                 abandon();
                 break;
@@ -134,6 +139,12 @@ class ObserverLoop {
     }
 
     void abandon() { finished_ = true; }
+
+    /// The supervisor stopped because the command had: without it, it would stay so.
+    void continue_supervisor() {
+        if (!supervisor_stops_ || supervisor_lost_ || !is_stopped(supervisor_)) return;
+        if (!is_stopped(command_pid_)) ::kill(supervisor_, SIGCONT);
+    }
 
     void finish(std::optional<int> wait_status) {
         RunFacts& facts = task_.facts;
@@ -241,6 +252,8 @@ class ObserverLoop {
     Clock::time_point next_check_ = Clock::now();
     pid_t command_pid_ = -1;
     int command_fd_ = -1;
+    pid_t supervisor_ = ::getppid();
+    bool supervisor_stops_ = false;
     bool supervisor_lost_ = false;
     bool command_gone_ = false;
     bool named_ = false;

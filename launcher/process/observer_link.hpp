@@ -12,6 +12,8 @@ enum class LinkKind : int {
     started,      ///< supervisor: the command runs, value = its pid
     ended,        ///< supervisor: the command ended, value = its raw wait status
     not_started,  ///< supervisor: exec failed, value = errno
+    stopping,     ///< supervisor: stops itself, because the command has stopped
+    continued,    ///< supervisor: runs again after `stopping`
     saw_signal,   ///< observer: received signal `value` itself (the witness, see Supervisor)
     done,         ///< observer: report written, nothing more to come
 };

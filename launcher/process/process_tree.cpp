@@ -78,4 +78,9 @@ std::vector<ProcessInfo> still_running(const std::vector<ProcessInfo>& processes
     return running;
 }
 
+bool is_stopped(pid_t pid) {
+    const auto now = read_stat(pid);
+    return now && (now->state == 'T' || now->state == 't');
+}
+
 }  // namespace toporun::launcher

@@ -21,4 +21,7 @@ std::vector<ProcessInfo> process_tree(pid_t root);
 /// Those of `processes` that still run (a zombie does not).
 std::vector<ProcessInfo> still_running(const std::vector<ProcessInfo>& processes);
 
+/// Whether the process is stopped by a signal or by a debugger; false when it is gone.
+bool is_stopped(pid_t pid);
+
 }  // namespace toporun::launcher

@@ -112,7 +112,8 @@ struct ChildSetup {
 class Attendant {
   public:
     /// Throws when its descriptors cannot be had: before the launch, not after it.
-    Attendant(asio::io_context& io, int link) : io_(io), signals_(io), link_(io) {
+    Attendant(asio::io_context& io, int link, pid_t witness)
+        : io_(io), signals_(io), link_(io), witness_(witness) {
         block_relayed_signals();
         sigset_t wanted = relayed_signals();
         sigaddset(&wanted, SIGCHLD);
@@ -147,13 +148,24 @@ class Attendant {
         for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0;) {
             if (pid != child_) continue;
             if (WIFSTOPPED(status)) {
-                stop_like(WSTOPSIG(status));
+                follow_stop(WSTOPSIG(status));
                 continue;
             }
             status_ = status;
             ended_ = true;
             io_.stop();
         }
+    }
+
+    /// Whoever stopped the command by kill(2) may continue only that: the observer then continues
+    /// this process. Without it nobody would.
+    void follow_stop(int signal) {
+        const bool watched =
+            has_link_ && send_message(link_.native_handle(), {LinkKind::stopping, 0});
+        const bool by_terminal = signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
+        if (!watched && !by_terminal) return;
+        stop_like(signal);
+        if (watched) send_message(link_.native_handle(), {LinkKind::continued, 0});
     }
 
     void read_signal() {
@@ -169,7 +181,8 @@ class Attendant {
         const int signal = static_cast<int>(info_.ssi_signo);
         if (signal == SIGCHLD) return reap();
         if (info_.ssi_code > 0) return;  // a key press: the command has it from the terminal
-        if (static_cast<pid_t>(info_.ssi_pid) == child_) return;  // never echo its own signal
+        const auto sender = static_cast<pid_t>(info_.ssi_pid);
+        if (sender == child_ || sender == witness_) return;  // never echo its own signal
         if (!has_link_) return forward(signal);
         if (!window_.arrived(signal, std::chrono::steady_clock::now())) return;
         auto timer = std::make_shared<asio::steady_timer>(io_, SignalWindow::kLength);
@@ -207,6 +220,7 @@ class Attendant {
     asio::io_context& io_;
     asio::posix::stream_descriptor signals_;
     asio::posix::stream_descriptor link_;
+    pid_t witness_ = -1;
     pid_t child_ = -1;
     int status_ = 0;
     bool ended_ = false;
@@ -241,9 +255,10 @@ pid_t launch(asio::io_context& io, const ChildCommand& command, const InheritedS
 
 }  // namespace
 
-ChildEnd supervise(const ChildCommand& command, const InheritedSignals& inherited, int link) {
+ChildEnd supervise(const ChildCommand& command, const InheritedSignals& inherited, int link,
+                   pid_t witness) {
     asio::io_context io;
-    Attendant attendant(io, link);
+    Attendant attendant(io, link, witness);
     bp::error_code error;
     pid_t child = launch(io, command, inherited, error);
     if (error.value() == ENOEXEC) {  // no "#!": /bin/sh runs it, as execvp and shells do

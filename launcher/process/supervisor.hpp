@@ -30,12 +30,16 @@ struct ChildEnd {
 /// a process is passed on after 50 ms unless the observer, which sits in the same process group and
 /// job step, saw it too: then the whole group was signalled (`timeout`, srun, `kill -- -PGID`) and
 /// the command has it. Repeats within that time count once. Without an observer (`link` -1 or
-/// closed) every signal from a process is passed on. When the command stops (Ctrl-Z), this process
-/// stops likewise.
+/// closed) every signal from a process is passed on.
+///
+/// When the command stops (Ctrl-Z), this process stops likewise; the observer, process `witness`,
+/// continues it once the command runs again or has ended. Without an observer only the terminal's
+/// own stops are followed: SIGTSTP, SIGTTIN, SIGTTOU.
 ///
 /// As process 1 it also reaps orphans. Call while single-threaded, after take_signals(). Throws, a
 /// std::exception, when there are no descriptors to supervise with; never once the command runs.
-ChildEnd supervise(const ChildCommand& command, const InheritedSignals& inherited, int link);
+ChildEnd supervise(const ChildCommand& command, const InheritedSignals& inherited, int link,
+                   pid_t witness = -1);
 
 /// Ends this process as the command ended, so that shells see the signal; 128+n where that fails.
 [[noreturn]] void exit_like(int wait_status);

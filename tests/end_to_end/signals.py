@@ -105,6 +105,37 @@ class StoppedAndContinued(Case):
         self.assertEqual(record.counts(), {"CONT": 1})
 
 
+    def stopped_from_outside(self, prefix, stop):
+        """The command, with its pid, when it and whoever waits for it have stopped."""
+        record = Record(self)
+        running = self.start([*prefix, RECORD_SIGNALS, record.path, "5"])
+        record.wait_for("ready")
+        pid = running.pid if not prefix else harness.child_named(running.pid, "record_signals")
+        os.kill(pid, number(stop))
+        wait_until(lambda: harness.is_stopped(pid), "stop of the command")
+        wait_until(lambda: harness.is_stopped(running.pid), "stop of toporun")
+        return record, running, pid
+
+    def test_the_command_alone_is_stopped_and_continued(self):
+        for stop in ("STOP", "TTIN"):
+            def run(prefix, stop=stop):
+                record, running, pid = self.stopped_from_outside(prefix, stop)
+                os.kill(pid, signal.SIGCONT)
+                record.wait_for("CONT")
+                wait_until(lambda: not harness.is_stopped(running.pid), "continuation of toporun")
+                os.kill(running.pid, signal.SIGUSR2)
+                return running.finish().returncode, record.counts()
+            with self.subTest(stop=stop):
+                self.assertEqual(self.compare_runs(run), (5, {"CONT": 1}))
+
+    def test_the_command_ends_while_it_is_stopped(self):
+        def run(prefix):
+            _, running, pid = self.stopped_from_outside(prefix, "STOP")
+            os.kill(pid, signal.SIGKILL)
+            return running.finish().returncode
+        self.assertEqual(self.compare_runs(run), -signal.SIGKILL)
+
+
 class ThroughMpirun(Case):
     def test_signals_reach_each_rank_as_often_as_without_toporun(self):
         def run(prefix):
