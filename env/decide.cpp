@@ -19,6 +19,7 @@
 #include "env/measure.hpp"
 #include "env/p2p.hpp"
 #include "env/placement.hpp"
+#include "env/profile_word.hpp"
 #include "env/rank_count.hpp"
 #include "env/user_values.hpp"
 #include "env/workers.hpp"
@@ -29,33 +30,6 @@ namespace {
 template <class T>
 void append(std::vector<T>& to, std::vector<T> more) {
     std::move(more.begin(), more.end(), std::back_inserter(to));
-}
-
-/// The rest of the profile: variables that no decision of their own covers.
-std::vector<Setting> profile_settings(const Inputs& inputs, const std::vector<Setting>& decided) {
-    std::vector<Setting> settings;
-    const auto known = [](const std::vector<Setting>& list, const std::string& name) {
-        return std::any_of(list.begin(), list.end(),
-                           [&](const Setting& setting) { return setting.name == name; });
-    };
-    for (const profiles::Profile* profile : inputs.matched) {
-        const std::string seen = match_text(match_features(inputs.machine, profile->match));
-        for (const profiles::Value& listed : profile->values) {
-            const profiles::Value* value = profile_value(inputs, listed.name);
-            if (value == nullptr || known(decided, listed.name) || known(settings, listed.name))
-                continue;
-            // P2P is one decision; a profile does not switch it off behind its back.
-            if (value->value && listed.name == kP2pDisable) continue;
-            Setting setting = left_alone(value->name, value->reason,
-                                         fmt::format("{}; source: {}", seen, value->source),
-                                         "as NCCL decides by itself");
-            setting.value = value->value;
-            setting.profile = profile_of(inputs, *value);
-            if (value->value) setting.origin = Origin::profile;
-            settings.push_back(settle(inputs, std::move(setting)));
-        }
-    }
-    return settings;
 }
 
 /// NCCL's variables that somebody has set and no decision is about: they hold, and the plan says
@@ -112,10 +86,8 @@ std::vector<Finding> profile_findings(const Inputs& inputs) {
         findings.push_back(
             {"profile-no-match", Severity::note,
              fmt::format("the profile '{}' does not describe this machine", profile.name),
-             join(faults, "; "), "nothing of it is used",
-             "toporun profiles match shows what differs; correct its [match], or leave --profile "
-             "out",
-             profile.file});
+             join(faults, "; "), "nothing of it is used", "toporun profiles match", profile.file,
+             "it shows what differs: correct its [match], or leave --profile out"});
     }
     return findings;
 }
@@ -179,7 +151,7 @@ Plan decide(const Job& given, const detect::Machine& machine, const profiles::Kn
     plan.binds = placement.binds;
     plan.bind = placement.bind;
     plan.bind_reason = std::move(placement.reason);
-    Decision launcher = decide_launcher_binding(inputs);
+    Decision launcher = decide_launcher_binding(inputs, plan.binds);
     append(plan.settings, std::move(launcher.settings));
     append(plan.findings, std::move(launcher.findings));
     append(plan.findings, std::move(placement.findings));
@@ -200,7 +172,10 @@ Plan decide(const Job& given, const detect::Machine& machine, const profiles::Kn
     plan.measure_reason = std::move(measure.reason);
     plan.measure_on_demand = measure.on_demand;
 
-    append(plan.settings, profile_settings(inputs, plan.settings));
+    const bool over_network = job_span(inputs).several ||
+                              std::any_of(plan.pairs.begin(), plan.pairs.end(),
+                                          [](const Pair& pair) { return pair.transport == "NET"; });
+    append(plan.settings, other_profile_settings(inputs, plan.settings, over_network));
     append(plan.settings, users_settings(inputs, plan.settings));
     append(plan.findings, user_value_findings(inputs));
     append(plan.findings, leave_findings(inputs, plan.settings));

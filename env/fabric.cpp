@@ -10,6 +10,7 @@
 #include "env/hca.hpp"
 #include "env/interface.hpp"
 #include "env/interface_model.hpp"
+#include "env/profile_word.hpp"
 
 namespace toporun::env {
 namespace {
@@ -23,15 +24,20 @@ struct Network {
     std::string evidence;
 };
 
-/// The profile's value where it has one; its reason where the decision itself has nothing to say.
-Setting with_profile(const Inputs& inputs, Setting wanted) {
-    const profiles::Value* listed = profile_value(inputs, wanted.name);
-    if (listed == nullptr || wanted.value) return settle(inputs, std::move(wanted));
-    wanted.profile = inputs.profile->name;
-    wanted.reason = listed->reason;
-    wanted.value = listed->value;
-    if (wanted.value) wanted.origin = Origin::profile;
-    return settle(inputs, std::move(wanted));
+/// With a profile's word on it.
+void add(const Inputs& inputs, Setting wanted, Decision& decision) {
+    const bool list = wanted.name == "NCCL_IB_HCA";
+    const auto unfit = [&](const std::string& value) -> std::string {
+        if (!list) return "";
+        const HcaList hca = parse_hca_list(value);
+        const std::vector<int> ports = verbs_ports(inputs.machine);
+        return std::none_of(ports.begin(), ports.end(),
+                            [&](int port) { return hca.takes(nic_at(inputs, port)); })
+                   ? "it selects no RDMA port of this host: NCCL would fall back to sockets"
+                   : "";
+    };
+    decision.settings.push_back(
+        settle(inputs, with_profile(inputs, std::move(wanted), decision.findings, unfit)));
 }
 
 std::string names_of(const Inputs& inputs, const std::vector<int>& ports) {
@@ -135,7 +141,7 @@ void add_verbs_settings(const Inputs& inputs, const Network& network, Decision& 
                                         "in its switches",
                                         network.evidence, "0"));
     if (!inputs.visible.empty()) wanted.push_back(gdr_level(inputs, network));
-    for (Setting& one : wanted) decision.settings.push_back(with_profile(inputs, std::move(one)));
+    for (Setting& one : wanted) add(inputs, std::move(one), decision);
 }
 
 /// The plugin's own; what it does not read is left alone all the more.
@@ -147,8 +153,7 @@ void add_plugin_settings(const Inputs& inputs, const Network& network, Decision&
                     network.carrier.name);
     for (const char* name : {"NCCL_IB_HCA", "NCCL_IB_GID_INDEX"}) {
         if (std::string_view(name) != "NCCL_IB_HCA" && !user_has(inputs, name)) continue;
-        decision.settings.push_back(with_profile(
-            inputs, left_alone(name, reason, network.evidence, "as the plugin decides")));
+        add(inputs, left_alone(name, reason, network.evidence, "as the plugin decides"), decision);
     }
 }
 
@@ -189,7 +194,7 @@ void add_socket_settings(const Inputs& inputs, const Network& network, Decision&
     const std::string evidence =
         network.evidence + (speeds.empty() ? "" : "; " + join(speeds, ", "));
     for (const char* name : {"NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD"})
-        decision.settings.push_back(with_profile(inputs, left_alone(name, reason, evidence, own)));
+        add(inputs, left_alone(name, reason, evidence, own), decision);
 }
 
 }  // namespace
@@ -211,7 +216,8 @@ Decision decide_fabric(const Inputs& inputs) {
             add_socket_settings(inputs, network, decision);
             break;
     }
-    decision.findings = fabric_user_findings(inputs, network.roles);
+    for (Finding& finding : fabric_user_findings(inputs, network.roles))
+        decision.findings.push_back(std::move(finding));
     return decision;
 }
 

@@ -14,9 +14,7 @@ int nearest_adapter(const detect::Machine& machine, std::size_t gpu) {
     const auto& paths = machine.gpu_nic_paths[gpu];
     int nearest = -1;
     for (std::size_t i = 0; i < paths.size() && i < machine.nics.size(); ++i) {
-        const detect::Nic& nic = machine.nics[i];
-        if (!paths[i] || !nic.rdma_device || nic.state == "down" || nic.port_state == "down")
-            continue;
+        if (!paths[i] || !detect::rdma_usable(machine.nics[i])) continue;
         if (nearest < 0 || *paths[i] < *paths[static_cast<std::size_t>(nearest)])
             nearest = static_cast<int>(i);
     }

@@ -83,6 +83,7 @@ std::string not_here_text(const Job& job) {
 
 std::string ranks_unknown_text(const Job& job) {
     std::string text = "the number of ranks on this host is not known";
+    if (job.launcher == "shell") text += " (--ranks-per-node says it)";
     if (!job.ranks_word.empty()) text += fmt::format(" from '{}'", printable(job.ranks_word));
     return text;
 }
@@ -99,26 +100,6 @@ std::string library_text(const Inputs& inputs) {
     const std::string name = inputs.rccl ? "RCCL" : "NCCL";
     const auto& version = inputs.machine.software.nccl_version;
     return version ? fmt::format("{} {}", name, *version) : name + " of unknown version";
-}
-
-const profiles::Value* profile_value(const Inputs& inputs, const std::string& name) {
-    const auto& version = inputs.machine.software.nccl_version;
-    for (const profiles::Profile* profile : inputs.matched)
-        for (const profiles::Value& value : profile->values) {
-            if (value.name != name) continue;
-            const bool ranged = !value.since.empty() || !value.until.empty();
-            if (!ranged ||
-                (version && profiles::version_in_range(*version, value.since, value.until)))
-                return &value;
-        }
-    return nullptr;
-}
-
-std::string profile_of(const Inputs& inputs, const profiles::Value& value) {
-    for (const profiles::Profile* profile : inputs.matched)
-        for (const profiles::Value& own : profile->values)
-            if (&own == &value) return profile->name;
-    return {};
 }
 
 std::optional<std::string> user_value(const Inputs& inputs, const std::string& name) {

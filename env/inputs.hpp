@@ -62,13 +62,6 @@ using detect::rdma_usable;
 /// "NCCL 2.28.9", "RCCL 2.27.7" or "NCCL of unknown version".
 std::string library_text(const Inputs& inputs);
 
-/// The matching profiles' entry for the variable that holds for this NCCL version, the strongest
-/// profile's first; a value with a range does not hold when the version is unknown.
-const profiles::Value* profile_value(const Inputs& inputs, const std::string& name);
-
-/// The name of the profile that a value of profile_value() stands in.
-std::string profile_of(const Inputs& inputs, const profiles::Value& value);
-
 /// Whether the user, a scheduler or a conf file has set the variable.
 bool user_has(const Inputs& inputs, const std::string& name);
 

@@ -9,6 +9,7 @@
 #include "env/carrier.hpp"
 #include "env/interface_choice.hpp"
 #include "env/interface_user.hpp"
+#include "env/profile_word.hpp"
 
 namespace toporun::env {
 namespace {
@@ -63,7 +64,8 @@ Finding no_interface(const Inputs& inputs) {
                            ? "lo is down or has no address"
                            : "no interface has an address of the family asked for";
     finding.effect = "NCCL's bootstrap stops with 'no socket interface found', on one node too";
-    finding.fix = "ip link set lo up, or start the container with a network";
+    finding.fix = "ip link set lo up";
+    finding.remark = "or start the container with a network";
     return finding;
 }
 
@@ -218,13 +220,15 @@ InterfaceDecision decide_interface(const Inputs& inputs) {
                                   : for_one_node(inputs, span, own, nccl_default);
     if (own.empty() && !user_has(inputs, kSocketIfname))
         decision.findings.push_back(no_interface(inputs));
-    if (const profiles::Value* profile = profile_value(inputs, kSocketIfname);
-        profile != nullptr && span.several && !wanted.value) {
-        wanted.value = profile->value;
-        wanted.origin = profile->value ? Origin::profile : Origin::left_to_nccl;
-        wanted.profile = profile_of(inputs, *profile);
-        wanted.reason = profile->reason;
-    }
+    if (span.several)
+        wanted = with_profile(
+            inputs, std::move(wanted), decision.findings,
+            [&](const std::string& value) -> std::string {
+                const IfnameList list = parse_ifname(value);
+                return list.ignored || listed_search(inputs.machine, context, list).empty()
+                           ? "it selects no interface of this host"
+                           : "";
+            });
     for (Finding& finding : interface_user_findings(inputs, span, context, wanted))
         decision.findings.push_back(std::move(finding));
     decision.setting = settle(inputs, std::move(wanted));

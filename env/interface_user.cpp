@@ -35,7 +35,7 @@ Finding ignored(const Inputs& inputs, const std::string& value) {
             fmt::format("interfaces: {}", available(inputs)),
             "NCCL ignores it and searches by itself",
             empty ? fmt::format("unset {}", kSocketIfname)
-                  : fmt::format("write {}=={}", kSocketIfname, value),
+                  : fmt::format("export {}={}", kSocketIfname, shell_word("=" + value)),
             ""};
 }
 
@@ -51,10 +51,13 @@ Finding no_match(const Inputs& inputs, const std::string& value) {
                     fmt::format("{} matches no interface of this host", assignment(value)),
                     fmt::format("available: {}", available(inputs)),
                     "NCCL stops with 'no socket interface found'",
-                    fmt::format("unset {}, or name one that exists", kSocketIfname),
-                    ""};
-    if (stripped != value && !listed_search(inputs.machine, {}, parse_ifname(stripped)).empty())
-        finding.fix = fmt::format("write it without blanks: {}", assignment(stripped));
+                    fmt::format("unset {}", kSocketIfname),
+                    "",
+                    "or name one that exists"};
+    if (stripped != value && !listed_search(inputs.machine, {}, parse_ifname(stripped)).empty()) {
+        finding.fix = fmt::format("export {}", assignment(stripped));
+        finding.remark = "without blanks";
+    }
     return finding;
 }
 
@@ -84,7 +87,8 @@ void entry_findings(const Inputs& inputs, const IfnameList& list, const std::str
                                             assignment(value), entry, join(others, ", ")),
                                 "names match by prefix unless the list starts with =",
                                 "NET/Socket spreads the data over all of them",
-                                fmt::format("write {}=={}", kSocketIfname, entry), ""});
+                                fmt::format("export {}={}", kSocketIfname, shell_word("=" + entry)),
+                                ""});
     }
 }
 

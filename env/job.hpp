@@ -32,6 +32,8 @@ struct Job {
     /// ("--num-workers 2"); empty = it does not say.
     std::optional<int> loader_workers;
     std::string loader_words;
+    /// toporun itself writes the number of loader workers into the command.
+    bool loader_filled_in = false;
     /// The framework that the command line shows without such words, what to add ({workers} stands
     /// for the number), and what it takes by itself; "" = none is known.
     std::string loader_framework;

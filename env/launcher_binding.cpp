@@ -5,10 +5,12 @@
 namespace toporun::env {
 namespace {
 
-/// Open MPI 4.1 binds two ranks or fewer to a core each, more to a NUMA node each (open-mpi/ompi
-/// issues 9773 and 7042); 5.x binds to cores whatever their number.
+/// Open MPI 4.1 binds the ranks of a job of two or fewer to a core each, of a larger one to a NUMA
+/// node each (open-mpi/ompi issues 9773 and 7042; counted over all nodes: orte/mca/rmaps); 5.x
+/// binds to cores whatever their number.
 bool binds_to_cores(const Job& job) {
-    return job.open_mpi >= 5 || (job.ranks_per_node && *job.ranks_per_node <= 2);
+    return job.open_mpi >= 5 ||
+           (job.ranks_per_node && *job.ranks_per_node * job.nodes.value_or(1) <= 2);
 }
 
 std::string default_text(const Job& job) {
@@ -29,15 +31,15 @@ Finding bound_by_default(const Inputs& inputs) {
             "no --bind-to, and no parameter for it",
             core ? "the rank, NCCL's threads and the loader workers share one core"
                  : "in the order of the ranks, not by GPU",
-            each > 0
-                ? fmt::format("mpirun --bind-to none, or --map-by ppr:{}:numa --bind-to numa", each)
-                : "mpirun --bind-to none, or --bind-to numa",
-            ""};
+            "mpirun --bind-to none",
+            "",
+            each > 0 ? fmt::format("or --map-by ppr:{}:numa --bind-to numa", each)
+                     : "or --bind-to numa"};
 }
 
 }  // namespace
 
-Decision decide_launcher_binding(const Inputs& inputs) {
+Decision decide_launcher_binding(const Inputs& inputs, bool places_ranks) {
     const Job& job = inputs.job;
     if (job.open_mpi == 0) return {};
     const std::string name = job.open_mpi >= 5 ? "PRTE_MCA_hwloc_default_binding_policy"
@@ -51,6 +53,12 @@ Decision decide_launcher_binding(const Inputs& inputs) {
                               job.binding_given ? "the command line or a parameter says how to bind"
                                                 : "switched off (--bind=none)",
                               "", without)));
+    } else if (!places_ranks && inputs.machine.gpus.empty()) {
+        decision.settings.push_back(
+            settle(inputs, left_alone(name,
+                                      "without GPUs Open MPI's own binding serves, and toporun "
+                                      "places no rank here",
+                                      "", without)));
     } else {
         decision.settings.push_back(
             settle(inputs, detected(name, "none",

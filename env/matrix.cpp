@@ -60,6 +60,13 @@ int PairMatrix::links(int a, int b) const {
     return std::max(0, std::min(at(machine_.gpu_links, a, b), at(machine_.gpu_links, b, a)));
 }
 
+bool PairMatrix::links_told(int a, int b) const {
+    const detect::PathType joined = path(a, b);
+    if (joined == detect::PathType::NVL || joined == detect::PathType::NVB) return true;
+    const auto& links = machine_.gpu_links;
+    return square(links, machine_.gpus.size()) && at(links, a, b) >= 0 && at(links, b, a) >= 0;
+}
+
 std::optional<double> PairMatrix::path_gbytes_per_s(int a, int b) const {
     if (!bandwidth_known_) return std::nullopt;
     const auto there = at(machine_.gpu_path_gbytes_per_s, a, b);

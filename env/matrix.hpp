@@ -25,6 +25,8 @@ class PairMatrix {
     /// One of the two is split into MIG instances, between which there is no P2P.
     bool mig(int a, int b) const;
     int links(int a, int b) const;  ///< 0 when unknown
+    /// Whether NVLink joins the two is known: by their path, or because links were looked for.
+    bool links_told(int a, int b) const;
     /// By NCCL's constants, one direction, the slower of the two; nothing when unknown.
     std::optional<double> path_gbytes_per_s(int a, int b) const;
 

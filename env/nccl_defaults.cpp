@@ -71,7 +71,9 @@ bool is_nvlink(PathType path) {
     return path == PathType::NVL || path == PathType::NVB;
 }
 
-LevelDefault default_p2p_level(const Inputs& inputs, int gpus) {
+namespace {
+
+LevelDefault likely_p2p_level(const Inputs& inputs, int gpus) {
     const CpuKind cpu = cpu_kind(inputs.machine.cpu);
     if (inputs.rccl)  // ROCm/rccl src/graph/paths.cc; read in one version only
         return cpu == CpuKind::arm ? LevelDefault{PathType::PXB, "RCCL on Arm", false}
@@ -85,6 +87,17 @@ LevelDefault default_p2p_level(const Inputs& inputs, int gpus) {
     if (*inputs.nccl >= 22300) return since_2_23(cpu, gpus);
     if (*inputs.nccl >= 20900) return since_2_9(cpu);
     return before_2_9(inputs.machine.cpu, cpu);
+}
+
+}  // namespace
+
+LevelDefault default_p2p_level(const Inputs& inputs, int gpus) {
+    LevelDefault level = likely_p2p_level(inputs, gpus);
+    const CpuKind cpu = cpu_kind(inputs.machine.cpu);
+    const bool never_above =
+        cpu == CpuKind::intel || cpu == CpuKind::arm || cpu == CpuKind::zhaoxin;
+    level.at_most = level.certain || never_above ? level.level : PathType::SYS;
+    return level;
 }
 
 std::vector<std::string> level_names(std::optional<int> nccl) {

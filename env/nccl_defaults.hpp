@@ -17,6 +17,8 @@ struct LevelDefault {
     detect::PathType level = detect::PathType::PXB;
     std::string why;      ///< "the default of 2.23 and later"
     bool certain = true;  ///< false: the version or the CPU is unknown, `why` says what was assumed
+    /// The highest of those that it may be (2.9 and later); `level` where it is certain.
+    detect::PathType at_most = level;
 };
 
 /// The P2P level without NCCL_P2P_LEVEL where `gpus` GPUs of this host are in the communicator.

@@ -56,7 +56,9 @@ std::map<int, std::size_t> groups_of(const std::vector<int>& gpus, Apart apart) 
 std::vector<std::vector<bool>> network_pairs(const Inputs& inputs, const PairMatrix& matrix,
                                              const std::vector<int>& gpus) {
     const detect::Machine& machine = inputs.machine;
-    if (inputs.rccl || (inputs.nccl && *inputs.nccl < 21400) || !matrix.known()) return {};
+    if (inputs.rccl || (inputs.nccl && *inputs.nccl < 21400) || !matrix.known() ||
+        machine.software.verbs_devices == 0)
+        return {};
     std::map<int, double> adapter;
     for (const int gpu : gpus) adapter[gpu] = adapter_gbytes_per_s(inputs, gpu);
     if (std::none_of(adapter.begin(), adapter.end(),

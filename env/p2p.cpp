@@ -7,11 +7,13 @@
 #include <numeric>
 
 #include "base/text.hpp"
+#include "env/carrier.hpp"
 #include "env/match_known_bad.hpp"
 #include "env/nccl_defaults.hpp"
 #include "env/network_inside.hpp"
 #include "env/p2p_measured.hpp"
 #include "env/p2p_user.hpp"
+#include "env/profile_word.hpp"
 
 namespace toporun::env {
 namespace {
@@ -25,15 +27,19 @@ void each_pair(const std::vector<int>& gpus, Function&& visit) {
             visit(std::min(gpus[i], gpus[j]), std::max(gpus[i], gpus[j]));
 }
 
-/// What the links of the visible GPUs allow.
+/// What the links of the job's GPUs allow.
 struct Links {
     int pairs = 0;
     int direct = 0;             ///< NVLink of their own
     int through_gpu = 0;        ///< NVB
+    int untold = 0;             ///< whether NVLink joins them is not known
     std::vector<GpuPair> pcie;  ///< not NVLink, and P2P by default
-    int refused = 0;            ///< by the driver, assumed answers included
-    int assumed = 0;            ///< of those, the assumed ones
-    std::string stock;          ///< why they are assumed
+    /// Not NVLink, and P2P by the default of some version or CPU that this may be: with one of them
+    /// unknown, more than `pcie`.
+    std::vector<GpuPair> pcie_at_most;
+    int refused = 0;    ///< by the driver, assumed answers included
+    int assumed = 0;    ///< of those, the assumed ones
+    std::string stock;  ///< why they are assumed
     std::map<PathType, int> paths;
 
     std::string text() const {
@@ -43,6 +49,9 @@ struct Links {
                 "{} {}", count, path == PathType::DIS ? "unknown" : detect::path_name(path)));
         std::string text =
             fmt::format("{} GPU pair{}: {}", pairs, pairs == 1 ? "" : "s", join(parts, ", "));
+        if (untold > 0)
+            text += fmt::format("; whether NVLink joins {} is not known",
+                                untold == pairs ? "them" : fmt::format("{} of them", untold));
         if (assumed > 0)
             text += fmt::format(
                 "; the driver's answer is not known for {}: assumed to refuse P2P, as stock "
@@ -59,13 +68,17 @@ std::string stock_text(const Inputs& inputs, int a, int b) {
     return fmt::format("{} ({})", refusal->what, refusal->source);
 }
 
-Links links_of(const Inputs& inputs, const PairMatrix& matrix, const TransportSwitches& defaults) {
+Links links_of(const Inputs& inputs, const PairMatrix& matrix, const TransportSwitches& defaults,
+               PathType highest) {
     Links links;
-    each_pair(inputs.visible, [&](int a, int b) {
+    TransportSwitches most = defaults;
+    most.level = highest;
+    each_pair(gpus_in_job(inputs), [&](int a, int b) {
         ++links.pairs;
         ++links.paths[matrix.path(a, b)];
         const bool assumed = assumed_refused(inputs, matrix, a, b);
         links.assumed += assumed;
+        links.untold += !matrix.links_told(a, b);
         links.refused += assumed || matrix.peer_access(a, b) == detect::PeerAccess::refused;
         if (assumed && links.stock.empty()) links.stock = stock_text(inputs, a, b);
         if (matrix.direct_nvlink(a, b))
@@ -73,8 +86,11 @@ Links links_of(const Inputs& inputs, const PairMatrix& matrix, const TransportSw
         else if (matrix.path(a, b) == PathType::NVB &&
                  matrix.peer_access(a, b) != detect::PeerAccess::refused && !matrix.mig(a, b))
             ++links.through_gpu;
-        else if (pair_transport(inputs, matrix, a, b, defaults) == "P2P")
-            links.pcie.emplace_back(a, b);
+        else if (pair_transport(inputs, matrix, a, b, most) == "P2P") {
+            links.pcie_at_most.emplace_back(a, b);
+            if (pair_transport(inputs, matrix, a, b, defaults) == "P2P")
+                links.pcie.emplace_back(a, b);
+        }
     });
     return links;
 }
@@ -92,20 +108,13 @@ std::string default_text(const Inputs& inputs, const LevelDefault& level,
                        detect::path_name(level.level), level.why, here);
 }
 
-/// A level of a profile is taken only when no pair loses NVLink by it.
 bool keeps_nvlink(const Inputs& inputs, const PairMatrix& matrix, PathType level) {
     bool keeps = true;
-    each_pair(inputs.visible, [&](int a, int b) {
+    each_pair(gpus_in_job(inputs), [&](int a, int b) {
         const PathType path = matrix.path(a, b);
-        if ((path == PathType::NVL || path == PathType::NVB) && path > level) keeps = false;
+        if (is_nvlink(path) && path > level) keeps = false;
     });
     return keeps;
-}
-
-void cite_profile(const Inputs& inputs, const profiles::Value& value, Setting& setting) {
-    setting.origin = value.value ? Origin::profile : Origin::left_to_nccl;
-    setting.profile = profile_of(inputs, value);
-    setting.reason = value.reason;
 }
 
 /// The level that the links alone give, as a word; nothing when NCCL should decide.
@@ -128,15 +137,15 @@ std::string level_reason(const Inputs& inputs, const std::string& level) {
     return reason;
 }
 
-/// The highest level that takes P2P from every pair of `bad`, NVLink kept; nothing when no pair is
-/// left that could use P2P.
+/// The highest level that takes P2P from every pair of `bad`, NVLink kept, also where it is not
+/// known to be there; nothing when no pair is left that could use P2P.
 std::optional<PathType> level_without(const std::vector<GpuPair>& bad, const PairMatrix& matrix,
                                       const Links& links) {
     PathType nearest = PathType::DIS;
     for (const auto& [a, b] : bad) nearest = std::min(nearest, matrix.path(a, b));
     std::optional<PathType> level;
     if (links.direct > 0) level = PathType::NVL;
-    if (links.through_gpu > 0) level = PathType::NVB;
+    if (links.through_gpu > 0 || links.untold > 0) level = PathType::NVB;
     for (const auto& [a, b] : links.pcie) {
         const PathType path = matrix.path(a, b);
         const bool named = path == PathType::PIX || path == PathType::PXB || path == PathType::PHB;
@@ -150,13 +159,16 @@ Setting against_fault(const Inputs& inputs, const P2pFault& fault, const PairMat
                       const Links& links, const std::string& nccl_default) {
     const std::string evidence = fmt::format("{}; {}", fault.evidence, links.text());
     const std::string reason = fmt::format("{}: P2P over PCIe may hang or lose data", fault.what);
-    const auto level = level_without(fault.pairs, matrix, links);
+    auto level = level_without(fault.pairs, matrix, links);
     if (!level) return detected(kP2pDisable, "1", reason, evidence, nccl_default);
+    if (level == PathType::NVB && inputs.nccl && *inputs.nccl < 20800 && links.through_gpu == 0)
+        level = PathType::NVL;
     if (inputs.nccl && *inputs.nccl < (level == PathType::NVB ? 20800 : 20600))
         return left_alone(kP2pLevel, reason + ", but this version has no name for the level",
                           evidence, nccl_default);
-    const std::string kept =
-        links.direct + links.through_gpu > 0 ? "; NVLink stays on" : "; the other pairs keep it";
+    const std::string kept = links.direct + links.through_gpu > 0 ? "; NVLink stays on"
+                             : links.untold > 0 ? "; NVLink, if there is any, stays on"
+                                                : "; the other pairs keep it";
     return detected(kP2pLevel, std::string(detect::path_name(*level)), reason + kept, evidence,
                     nccl_default);
 }
@@ -183,13 +195,17 @@ std::string left_reason(const Inputs& inputs, const Links& links) {
     if (links.refused == links.pairs)
         return fmt::format("the driver {}refuses P2P for every pair, and no level changes that",
                            links.assumed > 0 ? "most likely " : "");
-    return "not every pair has NVLink, and no fault is proved for a pair: whether another level is "
-           "faster here is a question for a measurement";
+    return fmt::format(
+        "{}, and no fault is proved for a pair: whether another level is faster here is a question "
+        "for a measurement",
+        links.untold > 0 ? "whether NVLink joins the GPUs is not known"
+                         : "not every pair has NVLink");
 }
 
 struct Choice {
     Setting setting;
     std::vector<Finding> findings;
+    bool faulty = false;  ///< P2P that may hang or lose data is the reason for the setting
 };
 
 /// What choose() looks at.
@@ -206,7 +222,7 @@ struct Question {
 std::vector<P2pFault> faults_of(const Question& question) {
     if (question.inputs.rccl) return {};
     std::vector<P2pFault> faults =
-        p2p_faults(question.inputs, question.matrix, question.links.pcie);
+        p2p_faults(question.inputs, question.matrix, question.links.pcie_at_most);
     for (P2pFault& fault : faults) {
         const auto intact = [&](const GpuPair& pair) {
             const auto* seen = question.measured.pair(pair.first, pair.second);
@@ -218,10 +234,44 @@ std::vector<P2pFault> faults_of(const Question& question) {
         fault.evidence += fmt::format("; yet data was intact on {} of these pairs, measured {}",
                                       before - fault.pairs.size(), question.measured.profile->date);
     }
-    const auto broken = measured_broken(question.measured, question.links.pcie);
+    const auto broken = measured_broken(question.measured, question.links.pcie_at_most);
     if (!broken.empty())
         faults.insert(faults.begin(), measured_fault(broken, *question.measured.profile));
     return faults;
+}
+
+Finding fault_finding(const P2pFault& fault) {
+    return {fault.id,
+            Severity::slow,
+            fault.what,
+            fault.evidence,
+            "P2P over PCIe may hang, lose data or run at half speed",
+            fault.fix,
+            "",
+            fault.remark};
+}
+
+/// Faults on pairs that only the user's value gives P2P.
+std::vector<Finding> faults_of_user(const Inputs& inputs, const PairMatrix& matrix,
+                                    const Links& links, const TransportSwitches& planned) {
+    std::vector<GpuPair> pairs;
+    each_pair(gpus_in_job(inputs), [&](int a, int b) {
+        if (!is_nvlink(matrix.path(a, b)) &&
+            pair_transport(inputs, matrix, a, b, planned) == "P2P" &&
+            std::find(links.pcie_at_most.begin(), links.pcie_at_most.end(), GpuPair(a, b)) ==
+                links.pcie_at_most.end())
+            pairs.emplace_back(a, b);
+    });
+    std::vector<Finding> findings;
+    if (inputs.rccl || pairs.empty()) return findings;
+    for (P2pFault& fault : p2p_faults(inputs, matrix, pairs)) {
+        Finding finding = fault_finding(fault);
+        finding.remark = finding.remark.empty() ? finding.fix : finding.fix + "; " + finding.remark;
+        finding.fix =
+            fmt::format("unset {}", user_has(inputs, kP2pLevel) ? kP2pLevel : kP2pDisable);
+        findings.push_back(std::move(finding));
+    }
+    return findings;
 }
 
 /// By the measurement of this machine, if it holds a better level than NCCL's default.
@@ -242,8 +292,8 @@ std::optional<Setting> by_measurement(const Question& question, const std::vecto
     return setting;
 }
 
-/// A profile's word on the level, where nothing on this machine decides.
-Setting by_profile(const Question& question) {
+/// Nothing on this machine decides.
+Setting left_to_nccl(const Question& question) {
     const Inputs& inputs = question.inputs;
     const Links& links = question.links;
     Setting setting = left_alone(kP2pLevel, left_reason(inputs, links),
@@ -255,18 +305,31 @@ Setting by_profile(const Question& question) {
             question.measured.profile->date, question.measured.profile->name);
     else if (!question.measured.misfit.empty())
         setting.reason += "; " + question.measured.misfit;
-    const profiles::Value* profile = profile_value(inputs, kP2pLevel);
-    if (profile == nullptr || links.pairs == 0) return setting;
-    if (!profile->value) {
-        cite_profile(inputs, *profile, setting);
-        return setting;
-    }
-    const auto level = level_of_value(*profile->value, inputs.nccl);
-    if (level && keeps_nvlink(inputs, question.matrix, *level)) {
-        setting.value = profile->value;
-        cite_profile(inputs, *profile, setting);
-    }
     return setting;
+}
+
+/// The level with a profile's word on it. P2P is one decision: what a profile says of the level is
+/// said of P2P switched off, too.
+Setting level_with_profile(const Question& question, Setting wanted,
+                           std::vector<Finding>& findings) {
+    const Inputs& inputs = question.inputs;
+    const Links& links = question.links;
+    const profiles::Value* profile = profile_value(inputs, kP2pLevel);
+    if (profile == nullptr || links.pairs == 0) return wanted;
+    if (wanted.name == kP2pDisable) {
+        if (profile_of(inputs, *profile).layer == profiles::Layer::built_in) return wanted;
+        wanted = left_alone(kP2pLevel, wanted.reason, wanted.evidence, wanted.nccl_default);
+    }
+    return with_profile(
+        inputs, std::move(wanted), findings, [&](const std::string& value) -> std::string {
+            const auto level = level_of_value(value, inputs.nccl);
+            if (!level) return fmt::format("it is no level of {}", library_text(inputs));
+            if (!keeps_nvlink(inputs, question.matrix, *level))
+                return "it would take NVLink from GPU pairs of the job";
+            if (is_nvlink(*level) && links.direct + links.through_gpu + links.untold == 0)
+                return "no GPU pair of the job has NVLink: P2P would be off";
+            return "";
+        });
 }
 
 Choice choose(const Question& question) {
@@ -275,28 +338,27 @@ Choice choose(const Question& question) {
     Choice choice;
     choice.findings = measured_findings(inputs, question.matrix, question.measured);
     if (const auto level = level_of_links(inputs, links)) {
-        choice.setting = detected(kP2pLevel, *level, level_reason(inputs, *level), links.text(),
-                                  question.nccl_default);
-        const profiles::Value* profile = profile_value(inputs, kP2pLevel);
-        if (profile != nullptr && profile->value == level)
-            cite_profile(inputs, *profile, choice.setting);
+        choice.setting =
+            level_with_profile(question,
+                               detected(kP2pLevel, *level, level_reason(inputs, *level),
+                                        links.text(), question.nccl_default),
+                               choice.findings);
         return choice;
     }
     const std::vector<P2pFault> faults = faults_of(question);
-    for (const P2pFault& fault : faults)
-        choice.findings.push_back({fault.id, Severity::slow, fault.what, fault.evidence,
-                                   "P2P over PCIe may hang, lose data or run at half speed",
-                                   fault.fix, ""});
+    for (const P2pFault& fault : faults) choice.findings.push_back(fault_finding(fault));
     const P2pFault fault = gravest_of(faults);
+    choice.faulty = !fault.pairs.empty();
     if (auto setting = by_measurement(question, fault.pairs))
         choice.setting = std::move(*setting);
     else if (!fault.pairs.empty())
         choice.setting =
             against_fault(inputs, fault, question.matrix, links, question.nccl_default);
     else
-        choice.setting = by_profile(question);
+        choice.setting = left_to_nccl(question);
     if (fault.id == "p2p-measured-broken" && choice.setting.value)
         choice.setting.origin = Origin::measured;
+    choice.setting = level_with_profile(question, std::move(choice.setting), choice.findings);
     return choice;
 }
 
@@ -308,9 +370,7 @@ TransportSwitches switches_of_plan(const Inputs& inputs, const std::vector<Setti
     switches.shm_disabled = number("NCCL_SHM_DISABLE") == 1;
     switches.ignore_disabled_p2p = number("NCCL_IGNORE_DISABLED_P2P") >= 1;
     // Without RDMA, or when the user forbids it, the adapters carry nothing between these GPUs.
-    if (number("NCCL_NET_DISABLE_INTRA") == 1 || number("NCCL_IB_DISABLE") != 0 ||
-        user_value(inputs, "NCCL_NET") == "Socket")
-        switches.network.clear();
+    if (number("NCCL_NET_DISABLE_INTRA") == 1 || !data_over_rdma(inputs)) switches.network.clear();
     for (const Setting& setting : settings)
         if (setting.name == kP2pLevel && setting.value)
             if (const auto level = level_of_value(*setting.value, inputs.nccl))
@@ -333,13 +393,20 @@ bool one_gpu_a_task(const Inputs& inputs) {
 P2pDecision decide_p2p(const Inputs& given) {
     P2pDecision decision;
     const bool one_each = one_gpu_a_task(given);
-    Inputs inputs = given;
-    if (one_each) {
-        inputs.visible.resize(given.machine.gpus.size());
-        std::iota(inputs.visible.begin(), inputs.visible.end(), 0);
+    Job job = given.job;
+    std::vector<int> gpus = gpus_in_job(given), visible = given.visible;
+    if (one_each) {  // any of the host's GPUs may be in the job
+        visible.resize(given.machine.gpus.size());
+        std::iota(visible.begin(), visible.end(), 0);
+        gpus = visible;
+        if (const auto ranks = static_cast<std::size_t>(*job.ranks_per_node); ranks < gpus.size())
+            gpus.resize(ranks);
+        job.ranks_per_node.reset();
     }
+    const Inputs inputs{job,           given.machine, given.user, given.options, given.knowledge,
+                        given.profile, given.nccl,    given.rccl, visible,       given.visible_note,
+                        given.matched};
     const PairMatrix matrix(inputs.machine);
-    const std::vector<int> gpus = gpus_in_job(inputs);
     const LevelDefault level = default_p2p_level(inputs, static_cast<int>(gpus.size()));
     TransportSwitches defaults;
     defaults.level = level.level;
@@ -354,12 +421,14 @@ P2pDecision decide_p2p(const Inputs& given) {
     const std::string nccl_default = default_text(inputs, level, decision.pairs);
 
     Choice choice;
-    if (inputs.visible.size() > 1 && !matrix.known())
+    Links links;
+    if (inputs.visible.size() > 1 && !matrix.known()) {
         choice.setting =
             left_alone(kP2pLevel, "the paths between the GPUs are not known", "", nccl_default);
-    else
-        choice = choose({inputs, matrix, links_of(inputs, matrix, defaults), defaults, nccl_default,
-                         measured_machine(inputs)});
+    } else {
+        links = links_of(inputs, matrix, defaults, level.at_most);
+        choice = choose({inputs, matrix, links, defaults, nccl_default, measured_machine(inputs)});
+    }
 
     if (one_each)
         choice.setting.evidence +=
@@ -388,7 +457,12 @@ P2pDecision decide_p2p(const Inputs& given) {
     for (Pair& pair : decision.pairs)
         pair.transport = pair_transport(inputs, matrix, pair.a, pair.b, planned);
     decision.findings = std::move(choice.findings);
-    for (Finding& finding : p2p_user_findings(inputs, matrix, wanted, defaults))
+    if (user_has(inputs, kP2pLevel) || user_has(inputs, kP2pDisable))
+        for (Finding& finding : faults_of_user(inputs, matrix, links, planned)) {
+            decision.findings.push_back(std::move(finding));
+            choice.faulty = true;
+        }
+    for (Finding& finding : p2p_user_findings(inputs, matrix, wanted, defaults, choice.faulty))
         decision.findings.push_back(std::move(finding));
     return decision;
 }

@@ -15,8 +15,7 @@ struct P2pDecision {
     std::vector<Finding> findings;
 };
 
-/// Which GPU pairs should use P2P, and the level that gives it. The level is decided for all
-/// visible GPUs, so that it holds whichever of them the ranks take.
+/// Which GPU pairs should use P2P, and the level that gives it, for the GPUs of gpus_in_job().
 P2pDecision decide_p2p(const Inputs& inputs);
 
 using GpuPair = std::pair<int, int>;  ///< positions in Machine::gpus, the lower first
@@ -27,6 +26,7 @@ struct P2pFault {
     std::string what;
     std::string evidence;
     std::string fix;
+    std::string remark;
     /// Those of the pairs that it concerns; empty = it is there, but not known for which pair: then
     /// it is said and nothing is done about it.
     std::vector<GpuPair> pairs;

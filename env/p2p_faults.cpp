@@ -36,11 +36,12 @@ std::optional<P2pFault> acs_fault(const Inputs& inputs, const PairMatrix& matrix
         "",
         inputs.machine.virtual_machine
             ? "ask the provider of the virtual machine: ACS is the host's"
-            : fmt::format("{}; then switch ACS off on the bridges above the GPUs, in the "
-                          "BIOS or as root: lspci -tv shows the bridges, lspci -vvv "
-                          "those with ReqRedir+, setpci -s BRIDGE ECAP_ACS+6.w=0 clears "
-                          "it until the next boot",
-                          stop_gap(inputs)),
+            : "setpci -s BRIDGE ECAP_ACS+6.w=0",
+        inputs.machine.virtual_machine
+            ? ""
+            : "as root, until the next boot, for each bridge above the GPUs (lspci -tv) that shows "
+              "ReqRedir+ (lspci -vvv), or ACS off in the BIOS; " +
+                  stop_gap(inputs),
         {}};
     bool unknown = false;
     for (const auto& [a, b] : pcie) {
@@ -67,7 +68,7 @@ std::optional<P2pFault> known_bad_fault(const Inputs& inputs, const profiles::Kn
     const auto listed = [&](int gpu) {
         return std::find(gpus->begin(), gpus->end(), gpu) != gpus->end();
     };
-    P2pFault fault{"p2p-known-bad", row.what, "", row.fix, {}};
+    P2pFault fault{"p2p-known-bad", row.what, "", row.fix, "", {}};
     for (const auto& [a, b] : pcie)
         if (listed(a) && listed(b)) fault.pairs.emplace_back(a, b);
     if (fault.pairs.empty()) return std::nullopt;
@@ -94,20 +95,20 @@ std::vector<P2pFault> p2p_faults(const Inputs& inputs, const PairMatrix& matrix,
     if (auto fault = acs_fault(inputs, matrix, pcie)) faults.push_back(std::move(*fault));
     if (inputs.machine.software.iommu_translating.value_or(false))
         faults.push_back({"iommu-translating", "the IOMMU translates GPU traffic",
-                          "IOMMU groups of a translating kind",
-                          stop_gap(inputs) +
-                              "; then boot with iommu=pt (and amd_iommu=off or intel_iommu=off if "
-                              "it stays)",
+                          "IOMMU groups of a translating kind", "boot with iommu=pt",
+                          "amd_iommu=off or intel_iommu=off if it stays; " + stop_gap(inputs),
                           pcie});
     return faults;
 }
 
 P2pFault measured_fault(const std::vector<GpuPair>& pairs, const profiles::Measured& measured) {
-    return {"p2p-measured-broken", "data does not arrive over P2P",
+    return {"p2p-measured-broken",
+            "data does not arrive over P2P",
             fmt::format("wrong data between {}, measured {} ({}, '{}')", pairs_text(pairs),
                         measured.date, measured.tool, measured.name),
-            "look for the cause: IOMMU in pass-through (iommu=pt), ACS off on the bridges, "
-            "resizable BAR on, another driver; then measure again",
+            "look for the cause, then measure again",
+            "IOMMU in pass-through (iommu=pt), ACS off on the bridges, resizable BAR on, another "
+            "driver",
             pairs};
 }
 

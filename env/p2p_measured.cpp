@@ -78,7 +78,7 @@ class Judge {
         TransportSwitches switches = defaults_;
         switches.level = level;
         Change change;
-        const auto& gpus = inputs_.visible;
+        const std::vector<int> gpus = gpus_in_job(inputs_);
         for (std::size_t i = 0; i < gpus.size() && change.allowed; ++i)
             for (std::size_t j = i + 1; j < gpus.size() && change.allowed; ++j)
                 look_at({std::min(gpus[i], gpus[j]), std::max(gpus[i], gpus[j])}, switches, change);
@@ -96,8 +96,7 @@ class Judge {
         ++change.changed;
         const PathType path = matrix_.path(a, b);
         const MeasuredPair* seen = measured_.pair(a, b);
-        const bool nvlink = path == PathType::NVL || path == PathType::NVB;
-        if (nvlink || before == "NET" || before == "NONE")
+        if (is_nvlink(path) || before == "NET" || before == "NONE")
             change.allowed = false;
         else if (is_bad)
             change.gained.push_back(pair);
@@ -209,7 +208,7 @@ std::vector<Finding> measured_findings(const Inputs& inputs, const PairMatrix& m
                             "what was measured on these GPUs does not hold any longer",
                             measured.misfit, "it is not used", "measure again", ""});
     std::vector<GpuPair> links;
-    const std::vector<int>& gpus = inputs.visible;
+    const std::vector<int> gpus = gpus_in_job(inputs);
     for (std::size_t i = 0; i < gpus.size(); ++i)
         for (std::size_t j = i + 1; j < gpus.size(); ++j)
             if (matrix.path(gpus[i], gpus[j]) <= PathType::NVB)
@@ -221,9 +220,9 @@ std::vector<Finding> measured_findings(const Inputs& inputs, const PairMatrix& m
                         fault.evidence,
                         "wrong data or a hang; P2P stays on, NVLink has no safe "
                         "setting that is fast",
-                        "leave these GPUs out (CUDA_VISIBLE_DEVICES) and have the links repaired: "
-                        "nvidia-smi nvlink -e shows their errors",
-                        ""});
+                        "nvidia-smi nvlink -e", "",
+                        "it shows the errors of the links: leave these GPUs out "
+                        "(CUDA_VISIBLE_DEVICES) until they are repaired"});
     return findings;
 }
 

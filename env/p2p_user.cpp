@@ -43,9 +43,7 @@ Difference difference(const Inputs& inputs, const PairMatrix& matrix,
             if (++found.count <= kNamed)
                 found.pairs += fmt::format("{}{}-{}", found.count > 1 ? " " : "", a, b);
             const PathType path = matrix.path(a, b);
-            if ((path == PathType::NVL || path == PathType::NVB) && path <= first.level &&
-                path > second.level)
-                ++found.lost_nvlink;
+            if (is_nvlink(path) && path <= first.level && path > second.level) ++found.lost_nvlink;
         }
     if (found.count > kNamed) found.pairs += fmt::format(" and {} more", found.count - kNamed);
     return found;
@@ -64,12 +62,11 @@ Finding not_a_level(const Inputs& inputs, const std::string& value) {
     finding.effect = "NCCL ignores the value without a word and takes its default";
     finding.fix = fmt::format("unset {}", kP2pLevel);
     if (std::find(names.begin(), names.end(), fixed) != names.end())
-        finding.fix =
-            fmt::format("write {}={} (upper case, no blanks), or unset it", kP2pLevel, fixed);
+        finding.remark = fmt::format("or export {}={}: upper case, no blanks", kP2pLevel, fixed);
     else if (fixed == "NV" || fixed == "NVLINK" || fixed == "NVSWITCH")
-        finding.fix = fmt::format("write {}=NVL, or unset it", kP2pLevel);
+        finding.remark = fmt::format("or export {}=NVL", kP2pLevel);
     else if (const auto close = closest_word(fixed, names); close && !value.empty())
-        finding.fix = fmt::format("did you mean {}={}? else unset it", kP2pLevel, *close);
+        finding.remark = fmt::format("did you mean {}={}?", kP2pLevel, *close);
     return finding;
 }
 
@@ -94,13 +91,13 @@ void level_word_findings(const Inputs& inputs, const std::string& value,
              fmt::format("{} means {}", assignment(kP2pLevel, value), detect::path_name(*level)),
              "digits are an old scale: 0 LOC, 1 PIX, 2 PXB, 3 PHB, 4 and above SYS",
              "not the distances that NCCL's log prints",
-             fmt::format("write {}={}", kP2pLevel, detect::path_name(*level)), ""});
+             fmt::format("export {}={}", kP2pLevel, detect::path_name(*level)), ""});
 }
 
 /// The user's value against toporun's choice, by what the pairs will do.
 void effect_findings(const Inputs& inputs, const PairMatrix& matrix, const Setting& wanted,
                      const TransportSwitches& defaults, const TransportSwitches& users,
-                     const std::string& said, std::vector<Finding>& findings) {
+                     const std::string& said, bool faulty, std::vector<Finding>& findings) {
     TransportSwitches own = defaults;
     if (wanted.value) {
         own.level = wanted.name == kP2pDisable
@@ -110,16 +107,15 @@ void effect_findings(const Inputs& inputs, const PairMatrix& matrix, const Setti
     const Difference changed = difference(inputs, matrix, own, users);
     if (changed.count == 0) return;
     if (changed.lost_nvlink > 0) {
-        findings.push_back(
-            {"p2p-takes-nvlink", Severity::slow,
-             fmt::format("{} takes NVLink from {} GPU pair{}", said, changed.lost_nvlink,
-                         changed.lost_nvlink == 1 ? "" : "s"),
-             fmt::format("pairs {}", changed.pairs),
-             "they go through shared memory, up to ten times slower",
-             fmt::format("unset it{}", wanted.value && wanted.name == kP2pLevel
-                                           ? fmt::format(", or {}={}", kP2pLevel, *wanted.value)
-                                           : ""),
-             ""});
+        findings.push_back({"p2p-takes-nvlink", Severity::slow,
+                            fmt::format("{} takes NVLink from {} GPU pair{}", said,
+                                        changed.lost_nvlink, changed.lost_nvlink == 1 ? "" : "s"),
+                            fmt::format("pairs {}", changed.pairs),
+                            "they go through shared memory, up to ten times slower",
+                            fmt::format("unset {}", said.substr(0, said.find('='))), "",
+                            wanted.value && wanted.name == kP2pLevel
+                                ? fmt::format("or export {}={}", kP2pLevel, *wanted.value)
+                                : ""});
         return;
     }
     const std::string choice = wanted.value ? fmt::format("{}={}", wanted.name, *wanted.value)
@@ -127,7 +123,10 @@ void effect_findings(const Inputs& inputs, const PairMatrix& matrix, const Setti
     findings.push_back({"p2p-level-differs", Severity::note,
                         fmt::format("{} is kept; toporun would have taken {}", said, choice),
                         fmt::format("pairs {} differ; {}", changed.pairs, wanted.reason),
-                        "other transports between these GPUs", "compare both by a measurement",
+                        "other transports between these GPUs",
+                        !faulty        ? std::string("compare both by a measurement")
+                        : wanted.value ? fmt::format("export {}", choice)
+                                       : fmt::format("unset {}", said.substr(0, said.find('='))),
                         ""});
 }
 
@@ -139,7 +138,8 @@ void disable_findings(const std::string& value, std::vector<Finding>& findings) 
                                     disables ? "is read as 1" : "does not disable P2P"),
                         "NCCL reads a number and takes 1 only",
                         disables ? "P2P is off" : "the value has no effect",
-                        fmt::format("write {}=1, or unset it", kP2pDisable), ""});
+                        fmt::format("unset {}", kP2pDisable), "",
+                        fmt::format("or export {}=1 where P2P is to be off", kP2pDisable)});
 }
 
 void broken_nvlink(const Inputs& inputs, const PairMatrix& matrix, const TransportSwitches& users,
@@ -153,19 +153,19 @@ void broken_nvlink(const Inputs& inputs, const PairMatrix& matrix, const Transpo
                 pairs += fmt::format("{}{}-{}", pairs.empty() ? "" : " ", a, b);
         }
     if (pairs.empty()) return;
-    findings.push_back({"nvlink-p2p-refused", Severity::broken,
-                        "the driver refuses P2P between GPUs that NVLink connects",
-                        fmt::format("pairs {}", pairs),
-                        "NCCL 2.12 and later stop with an error when they connect",
-                        "check the links (nvidia-smi nvlink -s) and the fabric manager; "
-                        "NCCL_IGNORE_DISABLED_P2P=1 only hides it",
-                        ""});
+    findings.push_back(
+        {"nvlink-p2p-refused", Severity::broken,
+         "the driver refuses P2P between GPUs that NVLink connects", fmt::format("pairs {}", pairs),
+         "NCCL 2.12 and later stop with an error when they connect", "nvidia-smi nvlink -s", "",
+         "a link that is down, or the fabric manager; NCCL_IGNORE_DISABLED_P2P=1 "
+         "only hides it"});
 }
 
 }  // namespace
 
 std::vector<Finding> p2p_user_findings(const Inputs& inputs, const PairMatrix& matrix,
-                                       const Setting& wanted, const TransportSwitches& defaults) {
+                                       const Setting& wanted, const TransportSwitches& defaults,
+                                       bool faulty) {
     std::vector<Finding> findings;
     TransportSwitches users = defaults;
     const auto level = user_value(inputs, kP2pLevel), disable = user_value(inputs, kP2pDisable);
@@ -182,7 +182,7 @@ std::vector<Finding> p2p_user_findings(const Inputs& inputs, const PairMatrix& m
         const std::string said = by_disable ? assignment(kP2pDisable, *disable)
                                  : level    ? assignment(kP2pLevel, *level)
                                             : assignment(kP2pDisable, *disable);
-        effect_findings(inputs, matrix, wanted, defaults, users, said, findings);
+        effect_findings(inputs, matrix, wanted, defaults, users, said, faulty, findings);
     }
     users.ignore_disabled_p2p =
         nccl_integer(user_value(inputs, "NCCL_IGNORE_DISABLED_P2P").value_or("0")) >= 1;

@@ -144,8 +144,10 @@ class Division {
     int cores_each() const {
         std::size_t placed = 0;
         for (const Place& place : places_) placed += place.ranks.size();
-        if (placed == decision_.ranks.size()) return least_share();
+        if (placed == decision_.ranks.size() && inputs_.options.bind != Bind::none)
+            return least_share();
         const auto part = static_cast<int>(cores_.size() / decision_.ranks.size());
+        if (inputs_.options.bind == Bind::none) return std::max(1, part);
         return std::max(1, std::min(least_share(), part));
     }
 
@@ -222,6 +224,9 @@ class Division {
     }
 
     std::string nothing_to_bind() const {
+        if (inputs_.options.bind == Bind::numa)
+            return fmt::format("with --bind=numa the ranks share all {}",
+                               plural(static_cast<int>(cores_.size()), "core"));
         return why_.find("left to the kernel") != std::string::npos
                    ? why_
                    : fmt::format("{}: the ranks share all {}", why_,

@@ -95,9 +95,10 @@ std::string binding_text(const detect::Machine& machine, const Plan& plan) {
         most = std::max(most, cores);
         ++bound;
     }
-    const bool by_numa = std::all_of(plan.ranks.begin(), plan.ranks.end(), [](const auto& rank) {
-        return rank.cpus.empty() || rank.numa_node;
-    });
+    const bool by_numa = machine.cpu.numa_nodes.size() > 1 &&
+                         std::all_of(plan.ranks.begin(), plan.ranks.end(), [](const auto& rank) {
+                             return rank.cpus.empty() || rank.numa_node;
+                         });
     const bool shared = plan.bind == Bind::numa;
     const std::string_view tail = shared ? " shared" : " each";
     const std::string cores =

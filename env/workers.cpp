@@ -19,8 +19,8 @@ constexpr int kMaxThreadsOfGpuRank = 8;
 
 // More loader workers than this rarely feed a rank faster, each holds prefetched batches and a copy
 // of what the data set keeps in memory (pytorch issue 105841, lightning issues 18149 and 19391: no
-// gain beyond 4 to 8; common scripts stop at 8 to 16).
-constexpr int kMostLoaders = 16;
+// gain beyond 4 to 8).
+constexpr int kMostLoaders = 8;
 // What a container gets unless it asks for more (Docker's --shm-size).
 constexpr std::uint64_t kSmallShm = std::uint64_t{64} << 20;
 
@@ -41,9 +41,11 @@ Share share_of_rank(const Inputs& inputs, const PlacementDecision& placement) {
     share.ranks = std::max(1, static_cast<int>(placement.ranks.size()));
     share.gpu = !placement.ranks.empty() && placement.ranks.front().gpu.has_value();
     share.cores = placement.ranks.empty() ? all : placement.cores_each;
-    if (all > 0)
-        share.evidence = fmt::format("{} core{} for {} rank{}: {} each", all, all == 1 ? "" : "s",
-                                     share.ranks, share.ranks == 1 ? "" : "s", share.cores);
+    if (all > 0) share.evidence = fmt::format("{} core{}", all, all == 1 ? "" : "s");
+    if (all > 0 && inputs.job.ranks_per_node)
+        share.evidence += fmt::format(
+            " for {} rank{}: {} each{}", share.ranks, share.ranks == 1 ? "" : "s", share.cores,
+            share.cores < all / share.ranks ? ", as near to the GPUs as there are" : "");
     if (const auto quota = inputs.machine.limits.cpu_quota; quota && *quota > 0) {
         const double each = std::floor(*quota / share.ranks);
         share.quota = static_cast<int>(std::clamp(each, 1.0, 1e6));
@@ -117,6 +119,14 @@ Setting workers_setting(const Inputs& inputs, const Share& share, int loaders) {
         share.evidence, nccl_default);
 }
 
+/// OMP_PROC_BIND and KMP_AFFINITY are read without regard to case (OpenMP 5.2, section 21.1.7;
+/// LLVM's openmp/runtime/src/kmp_settings.cpp).
+bool binds_nothing(std::string value) {
+    std::transform(value.begin(), value.end(), value.begin(),
+                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+    return value.empty() || value == "false" || value == "disabled" || value == "none";
+}
+
 /// What the user set against what there is.
 void user_findings(const Inputs& inputs, const Share& share, std::vector<Finding>& findings) {
     const auto threads = count_of(inputs.user.variable(kThreads));
@@ -126,10 +136,11 @@ void user_findings(const Inputs& inputs, const Share& share, std::vector<Finding
                             fmt::format("{}={} is more than the {} core{} of a rank", kThreads,
                                         *threads, share.usable(), share.usable() == 1 ? "" : "s"),
                             share.evidence, fmt::format("{} threads compete for the cores", wanted),
-                            fmt::format("unset it, or {}={}", kThreads, threads_of(share, 0)), ""});
+                            fmt::format("unset {}", kThreads), "",
+                            fmt::format("or export {}={}", kThreads, threads_of(share, 0))});
     for (const char* name : {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"}) {
         const auto value = inputs.user.variable(name);
-        if (!value || value->empty() || *value == "false" || *value == "FALSE") continue;
+        if (!value || binds_nothing(*value)) continue;
         findings.push_back({"omp-affinity", Severity::slow,
                             fmt::format("{}={} binds threads one by one", name, shell_word(*value)),
                             "importing torch then narrows the main thread to one core, and its "
@@ -165,11 +176,11 @@ void small_shm(const Inputs& inputs, std::vector<Finding>& findings) {
          fmt::format("/dev/shm has {} MiB for {} loader worker{} a rank", *size >> 20,
                      *inputs.job.loader_workers, *inputs.job.loader_workers == 1 ? "" : "s"),
          "size of /dev/shm (df -h /dev/shm)", "loader workers die with a bus error",
-         inputs.machine.container
-             ? "docker run --shm-size=16g, or --ipc=host; no loader workers (0) until then"
-             : "docker run --shm-size=16g or --ipc=host in a container; else mount -o "
-               "remount,size=16G /dev/shm",
-         ""});
+         inputs.machine.container ? "docker run --shm-size=16g"
+                                  : "mount -o remount,size=16G /dev/shm",
+         "",
+         inputs.machine.container ? "or --ipc=host; no loader workers (0) until then"
+                                  : "in a container: docker run --shm-size=16g or --ipc=host"});
 }
 
 /// What could be given where less was given, or nothing.
@@ -208,10 +219,12 @@ void loader_findings(const Inputs& inputs, const Share& share, int loaders,
 WorkersDecision decide_workers(const Inputs& inputs, const PlacementDecision& placement) {
     WorkersDecision decision;
     const Share share = share_of_rank(inputs, placement);
-    const int announced = announced_workers(inputs).value_or(0);
     const int loaders = std::clamp(share.usable() - 1, 0, kMostLoaders);
+    const bool known = share.cores > 0 && inputs.job.ranks_per_node;
+    const int announced =
+        inputs.job.loader_filled_in && known ? loaders : announced_workers(inputs).value_or(0);
     const int threads = share.cores > 0 ? threads_of(share, std::min(announced, share.cores)) : 1;
-    if (share.cores > 0) decision.workers = {threads, loaders};
+    if (known) decision.workers = {threads, loaders};
     Setting omp = settle(inputs, threads_setting(inputs, share, threads, announced));
     if (omp.origin == Origin::user) decision.workers.omp_num_threads = count_of(omp.value);
     Setting loader = settle(inputs, workers_setting(inputs, share, loaders));

@@ -81,12 +81,13 @@ void make_private(Prepared& prepared, const Environment& environment, Files file
 void read_loader_words(Prepared& prepared, const Arguments& arguments) {
     env::Job& job = prepared.command.job;
     const std::vector<LoaderNumber> numbers = loader_numbers(prepared.command);
+    const bool placeholder = has_workers_placeholder(prepared.command.argv);
+    job.loader_filled_in = placeholder || (arguments.set_workers && !numbers.empty());
     if (!numbers.empty()) {
         if (arguments.set_workers) return;
         job.loader_workers = numbers.back().workers;
         job.loader_words = numbers.back().words;
-    } else if (const auto advice = loader_advice(prepared.command);
-               advice && !has_workers_placeholder(prepared.command.argv)) {
+    } else if (const auto advice = loader_advice(prepared.command); advice && !placeholder) {
         job.loader_framework = advice->framework;
         job.loader_add = advice->add;
         job.loader_default = advice->default_workers;

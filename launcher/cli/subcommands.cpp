@@ -149,9 +149,10 @@ env::Job shell_job(const Arguments& arguments, const Environment& environment) {
     job.launcher = "shell";
     job.nodes =
         arguments.nodes ? arguments.nodes : slurm_number(environment, "SLURM_JOB_NUM_NODES");
-    job.ranks_per_node = arguments.ranks_per_node
-                             ? arguments.ranks_per_node
-                             : slurm_number(environment, "SLURM_NTASKS_PER_NODE");
+    job.ranks_per_node = arguments.ranks_per_node;
+    // One task a node is most often a launcher that starts a rank for each GPU.
+    const std::optional<int> tasks = slurm_number(environment, "SLURM_NTASKS_PER_NODE");
+    if (!job.ranks_per_node && tasks.value_or(0) > 1) job.ranks_per_node = tasks;
     job.same_host = true;
     return job;
 }

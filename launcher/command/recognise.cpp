@@ -125,7 +125,16 @@ Command recognise_other(Command command, const std::string& kind) {
                        fmt::format("toporun does not read the command line of {}", kind));
 }
 
+/// `srun toporun program`: the step's nodes are the job's.
+std::optional<int> nodes_of_step(const Environment& environment) {
+    if (variable(environment, "SLURM_STEP_ID").empty()) return std::nullopt;
+    const auto nodes = to_integer(variable(environment, "SLURM_STEP_NUM_NODES"));
+    return nodes && *nodes > 0 && *nodes < 1 << 20 ? std::optional(static_cast<int>(*nodes))
+                                                   : std::nullopt;
+}
+
 Command recognise_plain(Command command, const Environment& environment, const Host& host) {
+    command.job.nodes = nodes_of_step(environment);
     const Peeled peeled = peel_prefixes(command.argv, 0);
     command.prefixes = peeled.prefixes;
     command.job.gpu_job_unknown = true;

@@ -32,7 +32,7 @@ vendor = "Supermicro"
 gpu_count = {count}
 
 [[values]]
-variable = "NCCL_IB_TC"
+variable = "NCCL_BUFFSIZE"
 value = {value}
 reason = "the class that our switches carry"
 source = "network team"
@@ -72,7 +72,7 @@ class Profiles:
 
     def setting(self, *arguments, **more):
         found = self.json("env", "--machine", self.machine, *arguments, **more)["settings"]
-        return next((one for one in found if one["name"] == "NCCL_IB_TC"), None)
+        return next((one for one in found if one["name"] == "NCCL_BUFFSIZE"), None)
 
 
 class Verbs(Profiles, Case):
@@ -110,7 +110,7 @@ class Verbs(Profiles, Case):
         done = self.toporun("profiles", "match", "--machine", self.machine)
         self.assertEqual(done.returncode, 0)
         self.assertIn(b"fits: our-box (Own box, ", done.stdout)
-        self.assertIn(b"NCCL_IB_TC=106 [profile:our-box]", done.stdout)
+        self.assertIn(b"NCCL_BUFFSIZE=106 [profile:our-box]", done.stdout)
         self.assertIn(b"near: their-box", done.stdout)
         self.assertIn(b"differs  gpu_count: wants 4; here 2", done.stdout)
         found = self.json("profiles", "match", "--machine", self.machine)
@@ -154,7 +154,7 @@ class Save(Profiles, Case):
         return self.toporun("profiles", "save", "our-box", "--machine", self.machine, *arguments, **more)
 
     def test_a_saved_profile_is_found_again(self):
-        done = self.save(NCCL_IB_TC="106", NCCL_ALGO="Ring", NCCL_SOCKET_IFNAME="eth7", NCCL_EMPTY="")
+        done = self.save(NCCL_BUFFSIZE="106", NCCL_ALGO="Ring", NCCL_SOCKET_IFNAME="eth7", NCCL_EMPTY="")
         self.assertEqual(done.returncode, 0, done)
         path = os.path.join(self.place, "our-box.toml")
         self.assertIn(path.encode(), done.stderr)
@@ -163,7 +163,7 @@ class Save(Profiles, Case):
             text = file.read()
         self.assertIn('products = ["SYS-1"]', text)
         self.assertIn('gpu_count = 2', text)
-        self.assertIn('variable = "NCCL_IB_TC"', text)
+        self.assertIn('variable = "NCCL_BUFFSIZE"', text)
         self.assertNotIn("NCCL_ALGO", text)  # never set automatically
         self.assertNotIn("eth7", text)  # of one host
         self.assertEqual(self.toporun("profiles", "check", path).returncode, 0)
@@ -213,9 +213,9 @@ class Places(Profiles, Case):
         self.assertEqual((self.setting()["value"], self.setting()["origin"]), ("106", "profile:our-box"))
         named = self.write("named.toml", PROFILE.format(name="named", count=2, value=98))
         self.assertEqual(self.setting("--profile", named)["value"], "98")
-        own = self.setting("--profile", named, NCCL_IB_TC="1")
+        own = self.setting("--profile", named, NCCL_BUFFSIZE="1")
         self.assertEqual((own["value"], own["origin"]), ("1", "user"))
-        left = self.setting("--leave", "NCCL_IB_TC")
+        left = self.setting("--leave", "NCCL_BUFFSIZE")
         self.assertEqual((left["value"], left["origin"]), (None, "left-to-nccl"))
 
     def test_a_broken_file_is_a_warning_with_its_place(self):
@@ -224,11 +224,11 @@ class Places(Profiles, Case):
         done = self.toporun("env", "--machine", self.machine)
         self.assertEqual(done.returncode, 0)
         self.assertIn(f"({broken}:6:13)".encode(), done.stderr)
-        self.assertIn(b"NCCL_IB_TC=106", done.stdout)
+        self.assertIn(b"NCCL_BUFFSIZE=106", done.stdout)
         os.chmod(path, 0o666)
         done = self.toporun("env", "--machine", self.machine)
         self.assertIn(b"everybody may write to it", done.stderr)
-        self.assertNotIn(b"NCCL_IB_TC", done.stdout)
+        self.assertNotIn(b"NCCL_BUFFSIZE", done.stdout)
 
     def test_a_run_starts_whatever_the_directory_holds(self):
         broken = self.own("broken", count='"x"')

@@ -23,7 +23,7 @@ std::string warning(const env::Plan& plan) {
     for (const env::Finding& finding : plan.findings)
         if (finding.id == "openmpi-default-binding")
             return std::string(env::severity_text(finding.severity)) + ": " + finding.what + ": " +
-                   finding.fix;
+                   finding.fix + ", " + finding.remark;
     return "";
 }
 
@@ -63,6 +63,11 @@ TEST_CASE("what toporun cannot switch off is said with the words to add") {
     CHECK(away(2, 4) ==
           "slow: Open MPI binds each rank to one core by default: mpirun --bind-to none, or "
           "--map-by ppr:1:numa --bind-to numa");
+    env::Job spread = mpi(1);  // four ranks on four hosts
+    spread.nodes = 4;
+    spread.same_host = spread.shim = false;
+    CHECK(warning(plan(hgx_h100(), spread))
+              .starts_with("note: Open MPI binds each rank to one NUMA"));
     CHECK(away(8, 5).starts_with("slow: Open MPI binds each rank to one core"));
     CHECK(away(0, 4) ==
           "slow: Open MPI binds two ranks or fewer to one core each, more to one NUMA node each: "

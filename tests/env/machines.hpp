@@ -178,6 +178,11 @@ inline std::vector<std::string> finding_ids(const env::Plan& plan) {
     return ids;
 }
 
+inline bool has_finding(const env::Plan& plan, std::string_view id) {
+    return std::any_of(plan.findings.begin(), plan.findings.end(),
+                       [&](const env::Finding& finding) { return finding.id == id; });
+}
+
 inline int count_transport(const env::Plan& plan, std::string_view transport, bool by_default) {
     return static_cast<int>(
         std::count_if(plan.pairs.begin(), plan.pairs.end(), [&](const env::Pair& pair) {

@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include "fabrics.hpp"
 #include "platforms.hpp"
 
 using namespace toporun::tests;
@@ -231,11 +232,24 @@ TEST_CASE("values come from the strongest profile that names the variable") {
                   {"NCCL_IB_SL", "3", "r", "s", "2.40", "", ""}};
     given.values = {{"NCCL_IB_TC", "41", "r", "s", "", "", ""},
                     {"NCCL_IB_SL", "1", "r", "s", "", "", ""}};
+    given.values.push_back({"NCCL_NVLS_ENABLE", "0", "r", "s", "", "", ""});
+    for (const bool verbs : {false, true}) {  // decided with the ports, or by the profile alone
+        CAPTURE(verbs);
+        Machine wired = machine;
+        if (verbs) wired.nics.push_back(rdma_port("mlx5_0", NicKind::ethernet, 400));
+        env::Job both = job(8);
+        both.nodes = 2;
+        const auto spread = env::decide(both, wired, {{given, own}, {}, {}, {}}, {}, options());
+        CHECK(has_setting(spread, "NCCL_IB_TC") == verbs);  // sockets read none of them
+        if (!verbs) continue;
+        CHECK(setting(spread, "NCCL_IB_TC").value == "106");
+        CHECK(env::origin_text(setting(spread, "NCCL_IB_TC")) == "profile:own");
+        CHECK(setting(spread, "NCCL_IB_SL").value == "1");  // the stronger one's range is another
+        CHECK(env::origin_text(setting(spread, "NCCL_IB_SL")) == "profile:given");
+    }
     const auto made_plan = env::decide(job(8), machine, {{given, own}, {}, {}, {}}, {}, options());
-    CHECK(setting(made_plan, "NCCL_IB_TC").value == "106");
-    CHECK(env::origin_text(setting(made_plan, "NCCL_IB_TC")) == "profile:own");
-    CHECK(setting(made_plan, "NCCL_IB_SL").value == "1");  // the stronger one's range is another
-    CHECK(env::origin_text(setting(made_plan, "NCCL_IB_SL")) == "profile:given");
+    CHECK_FALSE(has_setting(made_plan, "NCCL_IB_TC"));  // one node
+    CHECK(setting(made_plan, "NCCL_NVLS_ENABLE").value == "0");
     CHECK(made_plan.profile == "own");
     REQUIRE(made_plan.profiles.size() == 2);
     CHECK(made_plan.profiles[1].name == "given");

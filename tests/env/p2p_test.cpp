@@ -116,14 +116,14 @@ TEST_CASE("a pair without NVLink keeps NVL away however it shows") {
     }
 }
 
-TEST_CASE("the level is decided for every visible GPU and the default for those in the job") {
+TEST_CASE("the level and the default are those of the GPUs in the job") {
     Machine machine = host(1, 32);
     machine.cpu.vendor = "AuthenticAMD";
     add_gpus(machine, 8, "NVIDIA RTX 6000 Ada", PathType::PHB);
     connect(machine, 0, 1, PathType::NVL, 4);
     const auto two_ranks = plan(machine, job(2));
     REQUIRE(two_ranks.pairs.size() == 1);
-    CHECK_FALSE(exported(two_ranks, "NCCL_P2P_LEVEL"));
+    CHECK(exported(two_ranks, "NCCL_P2P_LEVEL") == "NVL");  // their own pair has NVLink
     const auto two_visible = plan(machine, job(2), user({{"CUDA_VISIBLE_DEVICES", "4,6"}}));
     REQUIRE(two_visible.pairs.size() == 1);
     CHECK(two_visible.pairs[0].a == 4);
@@ -133,6 +133,71 @@ TEST_CASE("the level is decided for every visible GPU and the default for those 
     CHECK(count_transport(all, "P2P", true) == 1);
     CHECK(exported(plan(machine, job(2), user({{"CUDA_VISIBLE_DEVICES", "1,0"}})),
                    "NCCL_P2P_LEVEL") == "NVL");
+}
+
+TEST_CASE("a fault between GPUs that the job does not use is none") {
+    Machine machine = host(1, 32);
+    add_gpus(machine, 4, "NVIDIA L40S", PathType::PIX);
+    machine.gpu_acs_redirect.assign(4, std::vector<AcsRedirect>(4, AcsRedirect::off));
+    machine.gpu_acs_redirect[2][3] = machine.gpu_acs_redirect[3][2] = AcsRedirect::on;
+    for (const int ranks : {2, 4}) {
+        CAPTURE(ranks);
+        const auto made = plan(machine, job(ranks));
+        CHECK((finding_ids(made) == std::vector<std::string>{"acs-redirect"}) == (ranks == 4));
+        CHECK(exported(made, "NCCL_P2P_DISABLE").has_value() == (ranks == 4));
+    }
+}
+
+TEST_CASE("where the version or the CPU is not known a fault counts that one of them would bring") {
+    Machine machine = host(1, 32);
+    add_gpus(machine, 4, "NVIDIA L40S", PathType::PHB);
+    machine.software.iommu_translating = true;
+    struct Row {
+        const char* vendor;
+        const char* nccl;
+        bool faulty;
+    };
+    for (const Row& row :
+         {Row{"AuthenticAMD", "2.28.9", false}, Row{"AuthenticAMD", "2.18.3", true},
+          Row{"AuthenticAMD", "", true}, Row{"", "2.18.3", true}, Row{"", "2.28.9", false},
+          Row{"GenuineIntel", "", false}, Row{"GenuineIntel", "2.18.3", false}}) {
+        CAPTURE(row.vendor);
+        CAPTURE(row.nccl);
+        machine.cpu.vendor = row.vendor;
+        machine.software.nccl_version = row.nccl;
+        if (*row.nccl == '\0') machine.software.nccl_version.reset();
+        const auto made = plan(machine, job(4));
+        CHECK(has_finding(made, "iommu-translating") == row.faulty);
+        CHECK(exported(made, "NCCL_P2P_DISABLE").has_value() == row.faulty);
+    }
+}
+
+TEST_CASE("a value of the user that gives P2P to a faulty pair is a fault") {
+    Machine machine = host(1, 32);
+    add_gpus(machine, 4, "NVIDIA L40S", PathType::PHB);
+    machine.cpu.vendor = "AuthenticAMD";
+    machine.software.nccl_version = "2.28.9";
+    machine.software.iommu_translating = true;
+    const auto made = plan(machine, job(4), user({{"NCCL_P2P_LEVEL", "SYS"}}));
+    REQUIRE(has_finding(made, "iommu-translating"));
+    for (const auto& finding : made.findings) {
+        CHECK(finding.fix == "unset NCCL_P2P_LEVEL");
+        CHECK(finding.fix.find("measurement") == std::string::npos);
+    }
+    CHECK(finding_ids(plan(machine, job(4), user({{"NCCL_P2P_LEVEL", "PXB"}}))).empty());
+}
+
+TEST_CASE("NVLink that may be there is not switched off against a fault") {
+    Machine machine = host(1, 32);
+    add_gpus(machine, 4, "Tesla V100-SXM2-16GB", PathType::PIX);
+    machine.software.iommu_translating = true;
+    CHECK(exported(plan(machine, job(4)), "NCCL_P2P_DISABLE") == "1");
+    for (auto& row : machine.gpu_links) row.assign(4, -1);
+    const auto made = plan(machine, job(4));
+    CHECK_FALSE(exported(made, "NCCL_P2P_DISABLE"));
+    CHECK(exported(made, "NCCL_P2P_LEVEL") == "NVB");
+    CHECK(setting(made, "NCCL_P2P_LEVEL").evidence.find("whether NVLink joins") !=
+          std::string::npos);
 }
 
 TEST_CASE("tasks that see one GPU each are decided for with all GPUs of the host") {
@@ -389,7 +454,10 @@ TEST_CASE("each word of the user that NCCL does not understand has one finding")
         CAPTURE(row.value);
         const auto made = plan(hgx_h100(), job(8), user({{"NCCL_P2P_LEVEL", row.value}}));
         CHECK(finding_ids(made) == row.ids);
-        if (!row.ids.empty()) CHECK(made.findings[0].fix.find(row.fix) != std::string::npos);
+        if (!row.ids.empty()) {
+            const auto& found = made.findings[0];
+            CHECK((found.fix + "; " + found.remark).find(row.fix) != std::string::npos);
+        }
         const auto level = setting(made, "NCCL_P2P_LEVEL");
         CHECK(level.value == row.value);
         CHECK(env::origin_text(level) == "user");

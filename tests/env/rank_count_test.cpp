@@ -74,7 +74,7 @@ TEST_CASE("a word that is resolved gives the plan of its number") {
     const auto by_number = plan(hgx_h100(), job(8));
     CHECK(by_word.binds);
     CHECK(exported(by_word, "OMP_NUM_THREADS") == exported(by_number, "OMP_NUM_THREADS"));
-    CHECK(exported(by_word, "TOPORUN_NUM_WORKERS") == "13");
+    CHECK(exported(by_word, "TOPORUN_NUM_WORKERS") == "8");
     REQUIRE(by_word.ranks.size() == by_number.ranks.size());
     for (std::size_t i = 0; i < by_word.ranks.size(); ++i)
         CHECK(by_word.ranks[i].cpus == by_number.ranks[i].cpus);

@@ -92,7 +92,7 @@ TEST_CASE("the lines at the start say what was chosen and what was left") {
          {},
          "P2P: every pair NVL, NCCL_P2P_LEVEL=NVL; interface: left to NCCL (eth0); 8 ranks bound "
          "by NUMA, 14 cores each",
-         "OMP_NUM_THREADS=8, up to 13 loader workers per rank"},
+         "OMP_NUM_THREADS=8, up to 8 loader workers per rank"},
         {"a word that says nothing",
          Machine{},
          odd_word,
@@ -112,7 +112,7 @@ TEST_CASE("the lines at the start say what was chosen and what was left") {
          wordy,
          {},
          "P2P: every pair NVL, NCCL_P2P_LEVEL=NVL; interface: left to NCCL (eth0)",
-         "OMP_NUM_THREADS=8, up to 13 loader workers per rank; ranks not bound to CPUs: a reason "
+         "OMP_NUM_THREADS=8, up to 8 loader workers per rank; ranks not bound to CPUs: a reason "
          "of many words that does not fit behind what stands on the line"},
         {"hgx",
          hgx_h100(),
@@ -121,18 +121,17 @@ TEST_CASE("the lines at the start say what was chosen and what was left") {
          "P2P: every pair NVL, NCCL_P2P_LEVEL=NVL; interface: left to NCCL (eth0); 8 ranks bound "
          "by "
          "NUMA, 14 cores each",
-         "OMP_NUM_THREADS=8, up to 13 loader workers per rank"},
+         "OMP_NUM_THREADS=8, up to 8 loader workers per rank"},
         {"geforce",
          geforce,
          job(4),
          {},
-         "P2P: every pair SHM, left to NCCL; interface: left to NCCL; 4 ranks bound by NUMA, 4 "
+         "P2P: every pair SHM, left to NCCL; interface: left to NCCL; 4 ranks bound, 4 "
          "cores each",
          "OMP_NUM_THREADS=3, up to 3 loader workers per rank"},
         {"some pairs", mixed, job(4), user({{"NCCL_P2P_LEVEL", "SYS"}, {"OMP_NUM_THREADS", "2"}}),
-         "P2P: every pair P2P, NCCL_P2P_LEVEL=SYS (yours); interface: left to NCCL; 4 ranks bound "
-         "by "
-         "NUMA, 4 cores each",
+         "P2P: every pair P2P, NCCL_P2P_LEVEL=SYS (yours); interface: left to NCCL; 4 ranks bound, "
+         "4 cores each",
          "OMP_NUM_THREADS=2 (yours), up to 3 loader workers per rank"},
         {"no GPU",
          host(1, 2),
@@ -174,7 +173,7 @@ TEST_CASE("a reason that fits on no line has its own, cut between two words") {
     REQUIRE(lines.size() == 3);
     CHECK(lines[1].starts_with("ranks not bound to CPUs: words words"));
     CHECK(lines[1].ends_with(" words..."));
-    CHECK(lines[2] == "OMP_NUM_THREADS=8, up to 13 loader workers per rank");
+    CHECK(lines[2] == "OMP_NUM_THREADS=8, up to 8 loader workers per rank");
     wordy.why_not_here = std::string(300, 'w');
     const auto whole = env::plan_lines(wordy, hgx_h100(), plan(hgx_h100(), wordy));
     REQUIRE(whole.size() == 3);

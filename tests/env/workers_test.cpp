@@ -24,16 +24,16 @@ TEST_CASE("threads and loader workers follow cores, quota and ranks") {
     Machine one_each = host(2, 4);
     add_gpus(one_each, 8, "NVIDIA L4", PathType::SYS);
     const std::vector<Row> rows = {
-        {"14 cores a GPU rank", hgx_h100(), 8, {}, 8, 13},
+        {"14 cores a GPU rank", hgx_h100(), 8, {}, 8, 8},
         {"4 cores a GPU rank", small_gpu, 1, {}, 3, 3},
         {"quota of 40 for 8 GPU ranks", hgx_h100(), 8, 40.0, 4, 4},
         {"quota of 12 for 8 GPU ranks", hgx_h100(), 8, 12.0, 1, 0},
         {"quota below one", hgx_h100(), 8, 0.5, 1, 0},
-        {"no quota that counts", hgx_h100(), 8, 0.0, 8, 13},
+        {"no quota that counts", hgx_h100(), 8, 0.0, 8, 8},
         {"CPU ranks: cores and not PUs", host(2, 8), 4, {}, 4, 3},
         {"CPU ranks of uneven shares take the smallest", host(1, 7), 2, {}, 3, 2},
         {"more ranks than cores", laptop, 8, {}, 1, 0},
-        {"many cores", host(2, 64), 2, {}, 64, 16},
+        {"many cores", host(2, 64), 2, {}, 64, 8},
         {"two cores a GPU rank", two_each, 4, {}, 1, 1},
         {"one core a GPU rank", one_each, 8, {}, 1, 0},
         {"half of the GPUs: the cores near them", one_each, 4, {}, 1, 0},
@@ -86,7 +86,8 @@ TEST_CASE("an unknown number of ranks leaves the threads alone") {
     const auto made = plan(hgx_h100(), unknown);
     CHECK_FALSE(setting(made, "OMP_NUM_THREADS").value);
     CHECK_FALSE(setting(made, "TOPORUN_NUM_WORKERS").value);
-    CHECK(made.workers.loader_workers == 13);  // shown, not exported
+    CHECK_FALSE(made.workers.loader_workers);
+    CHECK(setting(made, "OMP_NUM_THREADS").evidence == "112 cores");
 }
 
 TEST_CASE("a single plain process keeps its own default") {
@@ -138,7 +139,7 @@ TEST_CASE("loader workers of the command line are compared with the share of a r
         return loader_texts(machine, how);
     };
     CHECK(texts(hgx_h100(), 8, 2) ==
-          Texts{"loader-workers-few: --num-workers 2 given: up to 13 possible"});
+          Texts{"loader-workers-few: --num-workers 2 given: up to 8 possible"});
     CHECK(texts(hgx_h100(), 8, 7).empty());
     CHECK(texts(hgx_h100(), 8, 14).empty());
     CHECK(
@@ -196,17 +197,59 @@ TEST_CASE("the option of a known framework is named when it is not there") {
     const auto made = plan(hgx_h100(), how);
     REQUIRE(finding_ids(made) == std::vector<std::string>{"loader-workers-few"});
     CHECK(made.findings[0].what ==
-          "Hugging Face Trainer takes 0 loader workers by itself: up to 13 possible");
-    CHECK(made.findings[0].fix == "add --dataloader_num_workers 13");
-    how.loader_default = 8;
+          "Hugging Face Trainer takes 0 loader workers by itself: up to 8 possible");
+    CHECK(made.findings[0].fix == "add --dataloader_num_workers 8");
+    how.loader_default = 5;
     CHECK(finding_ids(plan(hgx_h100(), how)).empty());
 }
 
 TEST_CASE("a bound that is cut says so") {
-    CHECK(setting(plan(host(2, 64), job(2)), "TOPORUN_NUM_WORKERS").reason.find("more than 16") !=
+    CHECK(setting(plan(host(2, 64), job(2)), "TOPORUN_NUM_WORKERS").reason.find("more than 8") !=
           std::string::npos);
-    CHECK(setting(plan(hgx_h100(), job(8)), "TOPORUN_NUM_WORKERS").reason.find("more than") ==
+    CHECK(setting(plan(host(2, 4), job(2)), "TOPORUN_NUM_WORKERS").reason.find("more than") ==
           std::string::npos);
+}
+
+TEST_CASE("a number that toporun writes takes cores as the same number of the user's does") {
+    for (const int ranks : {2, 8}) {
+        env::Job typed = job(ranks), filled = job(ranks);
+        filled.loader_filled_in = true;
+        const auto made = plan(host(2, 32), filled);
+        REQUIRE(made.workers.loader_workers);
+        typed.loader_workers = made.workers.loader_workers;
+        CHECK(exported(made, "OMP_NUM_THREADS") ==
+              exported(plan(host(2, 32), typed), "OMP_NUM_THREADS"));
+    }
+}
+
+TEST_CASE("cores far from every GPU count where ranks are not bound") {
+    Machine machine = hgx_h100();  // 112 cores
+    for (auto& gpu : machine.gpus) {
+        gpu.numa_node = 0;
+        gpu.cpus = machine.cpu.numa_nodes[0].cpus;
+    }
+    const auto near = plan(machine, job(8));
+    CHECK(setting(near, "OMP_NUM_THREADS").evidence ==
+          "112 cores for 8 ranks: 7 each, as near to the GPUs as there are");
+    env::Options how = options();
+    how.bind = env::Bind::none;
+    const auto all = plan(machine, job(8), {}, how);
+    CHECK(setting(all, "OMP_NUM_THREADS").evidence == "112 cores for 8 ranks: 14 each");
+}
+
+TEST_CASE("variables that bind no thread are no finding") {
+    for (const auto& [name, value, binds] : std::vector<std::tuple<const char*, const char*, bool>>{
+             {"KMP_AFFINITY", "disabled", false},
+             {"KMP_AFFINITY", "none", false},
+             {"OMP_PROC_BIND", "False", false},
+             {"OMP_PROC_BIND", "", false},
+             {"OMP_PROC_BIND", "close", true},
+             {"OMP_PLACES", "cores", true}}) {
+        CAPTURE(name);
+        CAPTURE(value);
+        CHECK(has_finding(plan(hgx_h100(), job(8), user({{name, value}})), "omp-affinity") ==
+              binds);
+    }
 }
 
 }  // namespace
