@@ -1,6 +1,8 @@
 #include "launcher/cli/inputs.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,8 +11,8 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <memory>
 
+#include "base/descriptors.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "detect/detect.hpp"
@@ -53,29 +55,70 @@ Environment environment_map() {
     return map;
 }
 
+namespace {
+
+/// How long a pipe by a name may be without a writer: it is started beside toporun, not after it.
+constexpr int kWriterPatienceMs = 1000;
+constexpr const char* kStandardInput = "/dev/stdin";
+
+[[noreturn]] void cannot_read(const std::string& path, const std::string& why,
+                              const std::string& hint = {}) {
+    throw Error(fmt::format("cannot read '{}': {}", printable(path), why), {}, hint);
+}
+
+/// Standard input as it stands, everything else without waiting for anybody.
+Descriptor open_text(const std::string& path) {
+    if (path == kStandardInput) return Descriptor(::fcntl(0, F_DUPFD_CLOEXEC, 3));
+    return Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+}
+
+/// Waits for something to read; false when there was nothing in time.
+bool await_text(int fd, int patience_ms) {
+    pollfd wait{fd, POLLIN, 0};
+    return ::poll(&wait, 1, patience_ms) != 0;
+}
+
+}  // namespace
+
 std::string read_text_file(const std::string& path) {
     struct stat info {};
-    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "re"),
-                                                               std::fclose);
-    if (!file || ::fstat(::fileno(file.get()), &info) != 0) {
+    const Descriptor file = open_text(path);
+    if (!file || ::fstat(file.get(), &info) != 0) {
         const int error = errno;
         const bool relative = error == ENOENT && !path.starts_with('/');
-        throw Error(fmt::format("cannot read '{}': {}", printable(path), std::strerror(error)), {},
+        cannot_read(path, std::strerror(error),
                     relative ? "the name counts from the working directory" : "");
     }
-    if (S_ISDIR(info.st_mode))
-        throw Error(fmt::format("cannot read '{}': it is a directory", printable(path)));
+    if (S_ISDIR(info.st_mode)) cannot_read(path, "it is a directory");
+    const bool input = path == kStandardInput;
+    const bool named_pipe = !input && S_ISFIFO(info.st_mode);
+    bool came = false;  // a writer of the pipe
     std::string text;
     char chunk[8192];
-    while (const std::size_t got = std::fread(chunk, 1, sizeof chunk, file.get())) {
-        text.append(chunk, got);
+    for (bool last_look = false;;) {
+        const ssize_t got = ::read(file.get(), chunk, sizeof chunk);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0 && errno == EAGAIN && (input || named_pipe)) {
+            came = true;  // and has it open: a process substitution, say
+            await_text(file.get(), -1);
+            continue;
+        }
+        if (got < 0)
+            cannot_read(path, errno == EAGAIN ? "there is nothing to read" : std::strerror(errno));
+        if (got == 0 && named_pipe && !came) {  // no writer as yet, or none any more
+            if (last_look)
+                cannot_read(path, "it is a pipe that nobody writes into",
+                            "start what writes into it, or name a file");
+            came = await_text(file.get(), kWriterPatienceMs);
+            last_look = !came;
+            continue;
+        }
+        if (got == 0) return text;
+        came = true;
+        text.append(chunk, static_cast<std::size_t>(got));
         if (text.size() > kLargestText)
-            throw Error(fmt::format("cannot read '{}': larger than {}", printable(path),
-                                    format_bytes(kLargestText)));
+            cannot_read(path, fmt::format("larger than {}", format_bytes(kLargestText)));
     }
-    if (std::ferror(file.get()) != 0)
-        throw Error(fmt::format("cannot read '{}': {}", printable(path), std::strerror(errno)));
-    return text;
 }
 
 namespace {
@@ -124,7 +167,7 @@ detect::Machine read_capture(const std::string& name, const Environment& environ
         return detect::machine_from_tree(name, temporary.empty() ? "/tmp" : temporary);
     const bool standard_input = name == "-";
     const detect::Capture capture{standard_input ? "standard input" : name,
-                                  read_text_file(standard_input ? "/dev/stdin" : name)};
+                                  read_text_file(standard_input ? kStandardInput : name)};
     if (!detect::is_tar(capture.text)) {
         if (capture.text.size() > kLargestCapture)
             throw Error(fmt::format("larger than {}", format_bytes(kLargestCapture)), capture.name,

@@ -50,7 +50,8 @@ env::Plan decide(const env::Job& job, const detect::Machine& machine,
                  const env::UserEnvironment& user, const env::Options& options,
                  const profiles::Knowledge& knowledge);
 
-/// A whole text file. Throws Error with the reason.
+/// A whole text file, at most 64 MiB. "/dev/stdin" is read to its end; a pipe is waited for as long
+/// as somebody has it open to write, and nothing else. Throws Error with the reason.
 std::string read_text_file(const std::string& path);
 
 }  // namespace toporun::launcher

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import unittest
 
 import harness
 from harness import TOPORUN, Case
@@ -47,6 +48,67 @@ class WrongUsage(Case):
                 done = self.run_command([TOPORUN, *arguments])
                 self.assertNotIn(b"\x1b", done.stderr)
                 self.assertNotEqual(done.returncode, 0)
+
+
+class Pipes(Case):
+    """A pipe in the place of a file: one that somebody writes into is read, another is refused."""
+
+    def pipe(self):
+        path = os.path.join(self.directory, "pipe")
+        os.mkfifo(path)
+        return path
+
+    def test_a_pipe_that_nobody_writes_into_does_not_hang(self):
+        pipe = self.pipe()
+        for words in (["--profile", pipe, "true"], ["--dry-run", "--machine", pipe, "true"],
+                      ["env", "--machine", pipe], ["env", "--from", pipe], ["env", "--profile", pipe],
+                      ["env", "--host-order", pipe], ["profiles", "check", pipe]):
+            with self.subTest(words=words):
+                done = self.run_command([TOPORUN, *words])
+                self.assertIn(done.returncode, (2, 125), done)
+                self.assertIn("it is a pipe that nobody writes into", done.stderr.decode())
+
+    def test_the_command_runs_whatever_the_order_of_hosts_is_read_from(self):
+        done = self.run_command([TOPORUN, "--host-order", self.pipe(), "sh", "-c", "exit 7"])
+        self.assertEqual(done.returncode, 7, done)
+        self.assertIn("it is a pipe that nobody writes into", done.stderr.decode())
+
+    @unittest.skipUnless(os.access("/proc/kmsg", os.R_OK), "/proc/kmsg cannot be read")
+    def test_a_file_of_the_kernel_that_has_no_end(self):
+        done = self.run_command([TOPORUN, "env", "--from", "/proc/kmsg"])
+        self.assertEqual(done.returncode, 2, done)
+
+    def test_pipes_that_are_written_into(self):
+        capture = os.path.join(self.directory, "matrix")
+        with open(capture, "w", encoding="ascii") as file:
+            file.write(harness.MATRIX)
+        plain = self.run_command([TOPORUN, "detect", "--json", "--from", capture])
+        self.assertEqual(plain.returncode, 0, plain)
+        pipe = self.pipe()
+        for script in ('cat "$1" | "$0" detect --json --from -', '"$0" detect --json --from - <"$1"',
+                       'cat "$1" | "$0" detect --json --from /dev/stdin',
+                       '"$0" detect --json --from <(cat "$1")',
+                       'cat "$1" >"$2" & "$0" detect --json --from "$2"'):
+            with self.subTest(script=script):
+                done = self.run_command(["bash", "-c", script, TOPORUN, capture, pipe])
+                self.assertEqual(done.returncode, 0, done)
+                self.assertEqual(json.loads(done.stdout)["gpus"], json.loads(plain.stdout)["gpus"])
+
+    def test_a_writer_that_takes_its_time(self):
+        """It has the pipe open before toporun does, and writes when toporun waits for it."""
+        pipe = self.pipe()
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        writer = os.open(pipe, os.O_WRONLY)
+        os.close(reader)
+        running = self.start([TOPORUN, "env", "--from", pipe])
+
+        def has_opened():
+            folder = f"/proc/{running.pid}/fd"
+            return any(os.path.realpath(os.path.join(folder, number)) == pipe for number in os.listdir(folder))
+        harness.wait_until(has_opened, "toporun that waits")
+        os.write(writer, harness.MATRIX.encode())
+        os.close(writer)
+        self.assertEqual(running.finish().returncode, 0)
 
 
 class Help(Case):
