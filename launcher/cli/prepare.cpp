@@ -15,6 +15,7 @@
 #include "launcher/log/footprint.hpp"
 #include "launcher/process/run_directory.hpp"
 #include "launcher/process/run_watch.hpp"
+#include "launcher/process/signals.hpp"
 #include "launcher/profiler/ring_slots.hpp"
 #include "launcher/report/machine_view.hpp"
 #include "launcher/report/write_file.hpp"
@@ -70,6 +71,7 @@ void make_private(Prepared& prepared, const Environment& environment, Files file
         prepared.private_directory = kNamedDirectory;
         return;
     }
+    block_relayed_signals();  // one that comes now must not leave the directory behind
     PrivateDirectory made = make_private_directory(environment, most_bytes);
     prepared.private_directory = made.path;
     if (made.path.empty())
@@ -147,7 +149,6 @@ Prepared prepare(const Arguments& arguments, const Environment& environment, con
     } else {
         look();
     }
-    make_private(prepared, environment, files);
     const Installed installed = find_installed();
     if (installed.shim.empty() && prepared.command.rewrite != Rewrite::export_only) {
         prepared.command = without_shim(std::move(prepared.command), "toporun-shim is missing");
@@ -167,6 +168,7 @@ Prepared prepare(const Arguments& arguments, const Environment& environment, con
     for (const ProfileProblem& problem : loaded.problems)
         problems.push_back(problem_text(problem) +
                            (problem.hint.empty() ? "" : ": " + problem.hint));
+    make_private(prepared, environment, files);  // what is above may refuse to start
     const bool decided = attempt(problems, "nothing is chosen, the decision failed", [&] {
         options.log_directory = prepared.private_directory;
         options.plugin = prepared.private_directory.empty() ? std::string() : installed.plugin;

@@ -22,7 +22,8 @@ struct InheritedSignals {
 /// the machine. Call while single-threaded.
 InheritedSignals take_signals();
 
-/// From here on the relayed signals and SIGCHLD wait to be read from a signalfd.
+/// From here on the relayed signals and SIGCHLD wait to be read from a signalfd. Repeated, it has
+/// no further effect.
 void block_relayed_signals();
 
 /// A blocked signal that has come and would have ended this process but for

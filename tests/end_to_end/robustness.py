@@ -160,6 +160,17 @@ class Surroundings(Robust, Case):
         done = self.assert_training_runs(command=(TOPORUN, "sh", "-c", "echo training; exit 3"))
         self.assertEqual(done.stdout, b"training\n")
 
+    def test_a_refusal_to_start_leaves_nothing(self):
+        temporary = os.path.join(self.directory, "temporary")
+        os.mkdir(temporary)
+        for words in (["--profile", "missing.toml", "true"], ["--host-order", "missing", "--strict", "true"],
+                      ["--profile", "missing.toml", "--strict", "true"], ["--run-dir", "/proc/x", "--strict", "true"],
+                      ["no-such-program-here"]):
+            with self.subTest(words=words):
+                done = self.run_command([TOPORUN, *words], env=self.variables(TMPDIR=temporary))
+                self.assertIn(done.returncode, (125, 127), done)
+                self.assertEqual(os.listdir(temporary), [])
+
     def test_strict_fails_before_the_start(self):
         binaries = copy_of_binaries(self, without="toporun-shim")
         command = [*MPIRUN, "sh", "-c", "echo training; exit 3"]
