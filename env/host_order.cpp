@@ -89,8 +89,10 @@ std::vector<std::string> host_order_advice(const Job& job, const HostOrder& orde
             ? std::to_string(order.hosts.size() * static_cast<std::size_t>(*job.ranks_per_node))
             : "RANKS";
     const std::string srun = fmt::format(
-        "srun: SLURM_HOSTFILE={} srun -m arbitrary -n {} ..., one line of the file a task", quoted,
-        tasks);
+        "srun: SLURM_HOSTFILE={} srun -m arbitrary -n {} ..., one line of the file a task (toporun "
+        "env "
+        "--format hosts writes it)",
+        quoted, tasks);
     const std::string openmpi =
         fmt::format("Open MPI: mpirun --hostfile {} --map-by seq ...", quoted);
     const std::string hydra = fmt::format("MPICH, Intel MPI: mpiexec -hosts {} ...", hosts);

@@ -50,8 +50,9 @@ std::string pairs_text(const Plan& plan) {
     if (all_nvl) return plan.pairs.size() == 1 ? "the pair NVL" : "every pair NVL";
     std::vector<std::string> parts;
     for (const auto& [transport, count] : transports)
-        parts.push_back(transports.size() == 1 ? "every pair " + transport
-                                               : fmt::format("{} pairs {}", count, transport));
+        parts.push_back(transports.size() == 1
+                            ? "every pair " + transport
+                            : fmt::format("{} pair{} {}", count, count == 1 ? "" : "s", transport));
     return join(parts, ", ");
 }
 
@@ -64,6 +65,22 @@ std::string p2p_text(const detect::Machine& machine, const Plan& plan) {
     const std::string level = assignment(find(plan, kP2pLevel));
     if (!disable.empty()) return text + disable;
     return text + (level.empty() ? "left to NCCL" : level);
+}
+
+/// Which GPU each rank gets where toporun chose them, by nvidia-smi's numbers; "" elsewhere.
+std::string gpus_text(const detect::Machine& machine, const Plan& plan) {
+    const auto chosen = [&](const char* name) {
+        const Setting* setting = find(plan, name);
+        return setting != nullptr && setting->exported;
+    };
+    if (!chosen(kCudaVisibleDevices) && !chosen("HIP_VISIBLE_DEVICES")) return "";
+    std::vector<std::string> numbers;
+    for (const RankPlacement& rank : plan.ranks)
+        if (rank.gpu)
+            numbers.push_back(
+                std::to_string(machine.gpus[static_cast<std::size_t>(*rank.gpu)].index));
+    return fmt::format("ranks 0 to {} on GPUs {} ({})", numbers.size() - 1, join(numbers, ","),
+                       chosen(kCudaVisibleDevices) ? kCudaVisibleDevices : "HIP_VISIBLE_DEVICES");
 }
 
 std::string interface_text(const Plan& plan) {
@@ -159,6 +176,8 @@ std::vector<std::string> plan_lines(const Job& job, const detect::Machine& machi
         *room += "; " + binding;
     else if (!binding.empty())
         lines.insert(lines.begin() + 1, binding);
+    if (const std::string gpus = gpus_text(machine, plan); !gpus.empty())
+        lines.insert(lines.begin() + 1, gpus);
     for (std::string& line : lines) line = cut(std::move(line), kWidth);
     return lines;
 }

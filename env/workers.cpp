@@ -224,7 +224,7 @@ WorkersDecision decide_workers(const Inputs& inputs, const PlacementDecision& pl
     const int announced =
         inputs.job.loader_filled_in && known ? loaders : announced_workers(inputs).value_or(0);
     const int threads = share.cores > 0 ? threads_of(share, std::min(announced, share.cores)) : 1;
-    if (known) decision.workers = {threads, loaders};
+    if (share.cores > 0) decision.workers = {threads, loaders};
     Setting omp = settle(inputs, threads_setting(inputs, share, threads, announced));
     if (omp.origin == Origin::user) decision.workers.omp_num_threads = count_of(omp.value);
     Setting loader = settle(inputs, workers_setting(inputs, share, loaders));

@@ -143,7 +143,7 @@ void ignore_disabled(const Patient& patient, Verdict& verdict) {
                                        : "a broken NVLink goes unnoticed: the pair uses shared "
                                          "memory",
                   .fix = "unset NCCL_IGNORE_DISABLED_P2P",
-                  .remark = "and repair the link"});
+                  .remark = "and find out why the driver refuses it"});
 }
 
 constexpr Check kChecks[] = {

@@ -100,25 +100,26 @@ void read_loader_words(Prepared& prepared, const Arguments& arguments) {
 std::vector<std::string> with_workers(Prepared& prepared, const Arguments& arguments,
                                       std::vector<std::string>& notes) {
     Command command = prepared.command;
-    const std::optional<int> workers = prepared.plan.workers.loader_workers;
+    const bool known = prepared.plan.ranks_per_node && prepared.plan.workers.loader_workers;
+    const int workers = known ? *prepared.plan.workers.loader_workers : kSafeWorkers;
     if (has_workers_placeholder(command.argv)) {
-        command.argv = fill_in_workers(std::move(command.argv), workers.value_or(kSafeWorkers));
-        if (workers)
-            notes.push_back(fmt::format("{{workers}} in the command is {}", *workers));
+        command.argv = fill_in_workers(std::move(command.argv), workers);
+        if (known)
+            notes.push_back(fmt::format("{{workers}} in the command is {}", workers));
         else
             prepared.problems.push_back(fmt::format(
-                "{{workers}} in the command is {}: how many fit is not known", kSafeWorkers));
+                "{{workers}} in the command is {}: how many fit is not known", workers));
     }
     if (!arguments.set_workers) return command.argv;
     const std::vector<LoaderNumber> numbers = loader_numbers(command);
-    if (numbers.empty() || !workers) {
+    if (numbers.empty() || !known) {
         notes.emplace_back(numbers.empty()
                                ? "--set-workers: no number of loader workers is on the command line"
                                : "--set-workers: how many loader workers fit is not known");
         return command.argv;
     }
     // Options that go with workers (prefetch_factor) are an error without any.
-    const int number = numbers.back().workers > 0 ? std::max(1, *workers) : *workers;
+    const int number = numbers.back().workers > 0 ? std::max(1, workers) : workers;
     notes.push_back(fmt::format("{}: {} in its place (--set-workers)",
                                 printable(numbers.back().words), number));
     return set_loader_numbers(command, numbers, number);

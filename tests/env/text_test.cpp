@@ -308,4 +308,14 @@ TEST_CASE("values that a format cannot hold are written so that they survive") {
     CHECK(env::settings_before_slurm(made).empty());
 }
 
+TEST_CASE("the run says which GPUs the ranks get where toporun chose them") {
+    Machine machine = hgx_h100();
+    machine.gpus[0].memory_used_bytes = std::uint64_t{40} << 30;
+    for (std::size_t i = 1; i < machine.gpus.size(); ++i) machine.gpus[i].memory_used_bytes = 0;
+    const auto made = plan(machine, job(4));
+    REQUIRE(exported(made, "CUDA_VISIBLE_DEVICES"));
+    CHECK(env::plan_lines(job(4), machine, made)[1] ==
+          "ranks 0 to 3 on GPUs 4,5,6,7 (CUDA_VISIBLE_DEVICES)");
+}
+
 }  // namespace
