@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
+#include <string>
 #include <string_view>
 
 namespace toporun::detect {
@@ -82,14 +84,14 @@ class HostReader {
         const bool local = way.transport == Transport::p2p || way.transport == Transport::shm ||
                            way.transport == Transport::p2p_indirect;
         constexpr std::size_t kShortestBusId = 4;
-        for (const std::string* device : {&way.from_device, &way.to_device})
-            if (local && device->size() >= kShortestBusId && facts_.bus_ids.size() < kMostNodes)
-                facts_.bus_ids.insert(*device);
+        for (const std::string_view device : {way.from_device, way.to_device})
+            if (local && device.size() >= kShortestBusId && facts_.bus_ids.size() < kMostNodes)
+                facts_.bus_ids.emplace(device);
         // "NET/AWS Libfabric/1/GDRDMA": a plugin does not list its devices otherwise.
         if (way.transport != Transport::net) return;
         const std::size_t start = way.via.find('/', std::string_view("NET/").size());
         if (start == std::string::npos || facts_.net_devices.size() >= kMostNodes) return;
-        facts_.net_devices.insert(
+        facts_.net_devices.emplace(
             way.via.substr(start + 1, way.via.find('/', start + 1) - start - 1));
     }
 
@@ -181,7 +183,7 @@ class HostCounts {
     explicit HostCounts(const std::vector<Line>& parsed) {
         for (const Line& line : parsed) {
             if (line.record.host.empty()) continue;
-            Host& host = find(line.record.host);
+            Host& host = find(std::string(line.record.host));
             ++host.lines;
             const GraphEvent event = nccl_log::parse_graph(line.record.message);
             host.tree = host.tree || std::holds_alternative<nccl_log::PathLine>(event);
@@ -191,7 +193,8 @@ class HostCounts {
     }
 
     /// The host that a name stands for: itself, or the one that it is a torn form of.
-    const std::string& host_of(const std::string& name) const {
+    std::string host_of(std::string_view host) const {
+        const std::string name(host);
         const auto found = positions_.find(name);
         return found == positions_.end() ? name : hosts_[found->second].whole;
     }
@@ -252,8 +255,12 @@ class HostCounts {
 
 LogFacts read_nccl_log(const Lines& lines) {
     std::vector<Line> parsed;
+    std::deque<std::string> plain;  // what the parsed lines are parts of
     parsed.reserve(lines.lines.size());
-    for (const PastedLine& line : lines.lines) parsed.push_back(nccl_log::parse_line(line.text));
+    for (const PastedLine& line : lines.lines) {
+        const std::string_view text = nccl_log::plain_line(line.text, plain.emplace_back());
+        parsed.push_back(nccl_log::parse_line(text));
+    }
     const HostCounts hosts(parsed);
     const std::string host = hosts.first();
     HostReader reader(host);

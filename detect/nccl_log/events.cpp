@@ -144,13 +144,15 @@ Parsed parse_plugin(std::string_view message) {
     return std::nullopt;
 }
 
-/// The unsigned hexadecimal number that NCCL prints with %p or %lx, "0x" kept; "" for anything
-/// else.
-std::string hex_word(std::string_view word) {
+/// The unsigned hexadecimal number that NCCL prints with %p or %lx.
+bool is_hex_word(std::string_view word) {
     const std::string_view digits = word.starts_with("0x") ? word.substr(2) : word;
-    const bool hex = !digits.empty() && digits.size() <= 16 &&
-                     digits.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-    return hex ? std::string(word) : std::string();
+    const auto hex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+    return !digits.empty() && digits.size() <= 16 && std::all_of(digits.begin(), digits.end(), hex);
+}
+
+std::string hex_word(std::string_view word) {
+    return is_hex_word(word) ? std::string(word) : std::string();
 }
 
 /// Name and value of an `Init` line; false when the value is not what the name promises.
@@ -226,11 +228,11 @@ void classify(Connection& connection) {
 }
 
 /// `0[1a000]`: rank and device.
-bool read_end(Cursor& cursor, int& rank, std::string& device) {
+bool read_end(Cursor& cursor, int& rank, std::string_view& device) {
     const auto number = cursor.number<int>();
     if (!number || *number < 0 || !cursor.skip("[")) return false;
     const auto inside = cursor.until("]");
-    if (!inside || hex_word(*inside).empty()) return false;
+    if (!inside || !is_hex_word(*inside)) return false;
     rank = *number;
     device = *inside;
     return true;

@@ -24,15 +24,16 @@ Event bare_event(std::string_view line) {
 }
 
 Event record_event(const Record& record) {
-    if (record.level == Level::warn) return Warning{record.source, record.message};
+    if (record.level == Level::warn)
+        return Warning{std::string(record.source), std::string(record.message)};
     if (record.level != Level::info) return Unknown{};
     return parse_message(record.message);
 }
 
 }  // namespace
 
-Line parse_line(std::string_view raw) {
-    const std::string line = without_escapes(raw);
+Line parse_line(std::string_view line) {
+    while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.remove_suffix(1);
     Line result;
     std::optional<FoundRecord> found = find_record(line);
     if (!found) {
@@ -40,16 +41,29 @@ Line parse_line(std::string_view raw) {
         result.event = bare_event(line);
         return result;
     }
-    std::size_t start = found->message_at;
-    while (const std::optional<FoundRecord> next =
-               find_record(std::string_view(line).substr(start))) {
+    while (const std::optional<FoundRecord> next = find_record(found->record.message)) {
         result.torn = true;
         found = next;
-        start += next->message_at;
     }
-    result.record = std::move(found->record);
+    result.record = found->record;
     result.event = record_event(result.record);
     return result;
+}
+
+std::string_view plain_line(std::string_view line, std::string& buffer) {
+    while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.remove_suffix(1);
+    if (line.find('\x1b') == line.npos) return line;
+    buffer.clear();
+    for (std::size_t i = 0; i < line.size(); ++i) {
+        if (line[i] != '\x1b' || i + 1 >= line.size() || line[i + 1] != '[') {
+            buffer += line[i];
+            continue;
+        }
+        std::size_t end = i + 2;  // parameter and intermediate bytes, then one final byte
+        while (end < line.size() && line[end] >= 0x20 && line[end] <= 0x3f) ++end;
+        i = end < line.size() ? end : line.size() - 1;
+    }
+    return buffer;
 }
 
 std::string_view transport_name(Transport transport) {

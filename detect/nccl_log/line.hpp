@@ -16,15 +16,16 @@ namespace toporun::detect::nccl_log {
 
 enum class Level { info, warn, trace, bare };  ///< bare: a line without the record prefix
 
-/// The record prefix `host:pid:tid [dev] NCCL LEVEL ` of a line (NCCL src/debug.cc).
+/// The record prefix `host:pid:tid [dev] NCCL LEVEL ` of a line (NCCL src/debug.cc). Its texts are
+/// parts of the line, which must outlive it.
 struct Record {
-    std::string host;  ///< short host name; "" for a bare line
+    std::string_view host;  ///< short host name; "" for a bare line
     std::int64_t pid = 0;
     std::int64_t tid = 0;       ///< kernel thread id, equals pid in the main thread
     std::optional<int> device;  ///< CUDA device current in that thread: not the rank
     Level level = Level::bare;
-    std::string source;   ///< "init.cc:904" of a warning, else ""
-    std::string message;  ///< without line end and terminal escapes
+    std::string_view source;   ///< "init.cc:904" of a warning, else ""
+    std::string_view message;  ///< without line end
 };
 
 /// A network interface as NCCL prints it, `eth0:10.0.0.1<0>`.
@@ -96,19 +97,19 @@ enum class Transport { p2p, p2p_indirect, shm, net, other };
 std::string_view transport_name(Transport transport);
 
 /// `Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM`. Ranks are those of one communicator, which the line
-/// does not name.
+/// does not name. Texts are parts of the line.
 struct Connection {
     int channel = 0;
     std::optional<int> index;  ///< connection index: 0 rings and trees, 1 send/recv
     int from = 0;
     int to = 0;
-    std::string from_device;  ///< bus id in hex up to 2.18.1, nvmlDev later
-    std::string to_device;
-    std::string direction;  ///< "send", "receive", "" when not said (then: the sender)
+    std::string_view from_device;  ///< bus id in hex up to 2.18.1, nvmlDev later
+    std::string_view to_device;
+    std::string_view direction;  ///< "send", "receive", "" when not said (then: the sender)
     Transport transport = Transport::other;
-    std::string network;      ///< of Transport::net: "IB", "Socket", "AWS Libfabric"
-    bool gpu_direct = false;  ///< of Transport::net: GPUDirect RDMA
-    std::string via;          ///< verbatim, "P2P/CUMEM/read"
+    std::string_view network;  ///< of Transport::net: "IB", "Socket", "AWS Libfabric"
+    bool gpu_direct = false;   ///< of Transport::net: GPUDirect RDMA
+    std::string_view via;      ///< verbatim, "P2P/CUMEM/read"
 };
 
 /// `NCCL_P2P_LEVEL set by environment to NVL`, also "by plugin", "by /etc/nccl.conf".
@@ -137,9 +138,14 @@ struct Line {
     bool from_nccl() const { return record.level != Level::bare || event.index() != 0; }
 };
 
-/// Reads one line. The record prefix is searched anywhere in the line, so that prefixes of
-/// launchers and time stamps do not matter; of several records in one line the last is read.
+/// Reads one line, which must outlive the result. The record prefix is searched anywhere in it, so
+/// that prefixes of launchers and time stamps do not matter; of several records in one line the
+/// last is read. Terminal escapes belong to the text: plain_line() removes them.
 Line parse_line(std::string_view line);
+
+/// `line` without its line end and without terminal escape sequences (ECMA-48 CSI). `buffer` holds
+/// the result where it is not a part of `line`; both must outlive it.
+std::string_view plain_line(std::string_view line, std::string& buffer);
 
 /// The PCI bus id that NCCL prints as one number, `1a000` -> "0000:1a:00.0" (domain << 20 | bus <<
 /// 12 | device << 4 | function, NCCL src/misc/utils.cc); nothing for anything else.

@@ -57,6 +57,13 @@ std::optional<Level> skip_level(Cursor& cursor) {
     return std::nullopt;
 }
 
+/// False for most lines that hold no record, without a look at their words.
+bool has_level_word(std::string_view line) {
+    constexpr std::string_view kWords[] = {"NCCL ", "INFO ", "WARN ", "ERROR]: "};
+    return std::any_of(std::begin(kWords), std::end(kWords),
+                       [&](std::string_view word) { return line.find(word) != line.npos; });
+}
+
 bool looks_like_source(std::string_view word) {
     const std::size_t colon = word.rfind(':');
     return colon != std::string_view::npos && colon > 0 &&
@@ -96,6 +103,7 @@ bool read_tail(Cursor& cursor, Record& record) {
 }  // namespace
 
 std::optional<FoundRecord> find_record(std::string_view line) {
+    if (!has_level_word(line)) return std::nullopt;
     for (std::size_t at = line.find(' '); at != line.npos; at = line.find(' ', at + 1)) {
         if (at == 0 || !is_digit(line[at - 1])) continue;
         FoundRecord found;
@@ -103,26 +111,10 @@ std::optional<FoundRecord> find_record(std::string_view line) {
         Cursor cursor(line.substr(at + 1));
         if (!read_tail(cursor, found.record)) continue;
         found.record.message = cursor.rest();
-        found.message_at = line.size() - cursor.rest().size();
+        found.at = static_cast<std::size_t>(found.record.host.data() - line.data());
         return found;
     }
     return std::nullopt;
-}
-
-std::string without_escapes(std::string_view line) {
-    while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.remove_suffix(1);
-    std::string out;
-    out.reserve(line.size());
-    for (std::size_t i = 0; i < line.size(); ++i) {
-        if (line[i] != '\x1b' || i + 1 >= line.size() || line[i + 1] != '[') {
-            out += line[i];
-            continue;
-        }
-        std::size_t end = i + 2;  // parameter and intermediate bytes, then one final byte
-        while (end < line.size() && line[end] >= 0x20 && line[end] <= 0x3f) ++end;
-        i = end < line.size() ? end : line.size() - 1;
-    }
-    return out;
 }
 
 }  // namespace toporun::detect::nccl_log

@@ -8,6 +8,7 @@
 #include "launcher/cli/subcommands.hpp"
 #include "launcher/failures/failure_log.hpp"
 #include "launcher/log/source.hpp"
+#include "launcher/log/stream.hpp"
 #include "launcher/process/run_directory.hpp"
 #include "launcher/report/report.hpp"
 #include "launcher/version.hpp"
@@ -74,11 +75,9 @@ RunFacts read_logs(const std::vector<std::string>& names) {
     for (const std::string& file : log_files(names)) {
         facts.logs.push_back(file == "-" ? "standard input" : file);
         failures.begin_file(facts.logs.back());
+        LogStream stream(model);
         read_log_lines(file, [&](std::string_view line, bool cut) {
-            const detect::nccl_log::Line parsed = detect::nccl_log::parse_line(line);
-            if (cut) model.add_cut_line();
-            model.add(parsed);
-            failures.add(line, &parsed);
+            failures.add(line, &stream.add(line, cut));
         });
     }
     facts.failure = failures.verdict();

@@ -48,12 +48,12 @@ void CollectiveCounts::name(std::size_t process, std::uint64_t pointer, const st
     if (Member* member = member_of(key)) member->group = group;
 }
 
-bool CollectiveCounts::add(std::size_t process, const Collective& call) {
+bool CollectiveCounts::add(std::optional<std::size_t> process, const Collective& call) {
     const std::uint64_t size = size_bytes(call).value_or(0);
     Sum& sum = sums_[static_cast<std::size_t>(call.function)][size_index(size)];
     ++sum.count;
     sum.bytes += size;
-    Member* member = member_of({process, call.communicator});
+    Member* member = process ? member_of({*process, call.communicator}) : nullptr;
     if (member == nullptr) return false;
     member->ranks = call.ranks;
     ++member->count[static_cast<std::size_t>(call.function)];

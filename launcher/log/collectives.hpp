@@ -49,8 +49,8 @@ class CollectiveCounts {
     /// on: memory is used again.
     void name(std::size_t process, std::uint64_t pointer, const std::string& group);
     /// A call of `process` (any number that stands for one). False when there are too many members:
-    /// then it is in rows() only.
-    bool add(std::size_t process, const detect::nccl_log::Collective& call);
+    /// then it is in rows() only, as is the call of an unknown process.
+    bool add(std::optional<std::size_t> process, const detect::nccl_log::Collective& call);
 
     const std::vector<Member>& members() const { return members_; }
     /// By function, then by size.

@@ -19,13 +19,14 @@ std::uint64_t collective_lines(const CollectiveCounts::Member& member) {
 
 }  // namespace
 
-CommunicatorTable::CommunicatorTable(const std::vector<LogModel::Member>& members,
+CommunicatorTable::CommunicatorTable(const std::vector<LogMember>& members,
+                                     const std::vector<std::string>& groups,
                                      const CollectiveCounts& calls) {
-    for (const LogModel::Member& member : members) {
-        LogCommunicator& row = row_of(member.group).row;
-        row.ranks = member.init.ranks;
+    for (const LogMember& member : members) {
+        LogCommunicator& row = row_of(groups[member.group]).row;
+        row.ranks = member.ranks;
         ++row.members;
-        row.parent = member.parent;
+        if (member.parent) row.parent = groups[*member.parent];
     }
     for (const CollectiveCounts::Member& member : calls.members()) {
         Row& row = row_of(member.group);

@@ -4,14 +4,17 @@
 #include <string>
 #include <vector>
 
-#include "launcher/log/model.hpp"
+#include "launcher/log/collectives.hpp"
+#include "launcher/log/members.hpp"
 
 namespace toporun::launcher {
 
 /// The communicators of a run from their members' Init lines and the members' calls.
 class CommunicatorTable {
   public:
-    CommunicatorTable(const std::vector<LogModel::Member>& members, const CollectiveCounts& calls);
+    /// `groups`: the id of each LogMember::group.
+    CommunicatorTable(const std::vector<LogMember>& members, const std::vector<std::string>& groups,
+                      const CollectiveCounts& calls);
 
     /// In order of first appearance.
     std::vector<LogCommunicator> rows() const;

@@ -16,12 +16,11 @@ using namespace detect::nccl_log;
 // Limits of what is kept, so that a hostile or endless log cannot fill the memory. Far above what a
 // node of any real job writes.
 constexpr std::size_t kNames = 64;  // interfaces, versions, networks, devices, plugins
-constexpr std::size_t kHosts = 4096;
 constexpr std::size_t kVariables = 256;
 constexpr std::size_t kValues = 8;         // distinct values of one variable
 constexpr std::size_t kWarnings = 16;      // distinct warnings
-constexpr std::size_t kMembers = 1 << 16;  // ranks in communicators
-constexpr std::size_t kPairs = 1 << 18;    // connected pairs
+constexpr std::size_t kMembers = 1 << 15;  // ranks in communicators
+constexpr std::size_t kPairs = 1 << 16;    // connected pairs
 constexpr std::size_t kTextBytes = 1024;   // of one kept text
 
 std::string kept(std::string_view text) {
@@ -34,10 +33,6 @@ void add_distinct(std::vector<std::string>& list, std::string_view text, std::si
     if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
 }
 
-std::string process_key(const Record& record, std::string_view communicator) {
-    return fmt::format("{}:{}:{}", record.host, record.pid, communicator);
-}
-
 std::optional<std::uint64_t> pointer_number(std::string_view text) {
     return text.starts_with("0x") ? whole_hex(text.substr(2)) : std::nullopt;
 }
@@ -48,48 +43,42 @@ void LogModel::add(const Line& line) {
     if (!line.from_nccl()) return;
     ++summary_.lines;
     if (line.torn) ++summary_.torn;
-    add_host(line.record.host);
-    std::visit([&](const auto& event) { add(line.record, event); }, line.event);
+    ProcessNumber process;
+    if (line.record.level != Level::bare)
+        process = processes_.count_line(line.record.host, line.record.pid);
+    add(process, line.record, line.event);
 }
 
-void LogModel::add_host(const std::string& name) {
-    const std::string host = kept(name);
-    if (host.empty() || (host_lines_.size() >= kHosts && !host_lines_.contains(host))) return;
-    if (host_lines_[host]++ == 0) summary_.nodes.push_back(host);
-}
-
-/// A record that starts inside another one may have the other's last characters before its host:
-/// `sumnode-a` beside hundreds of lines of `node-a`.
-bool LogModel::is_glued_host(const std::string& host) const {
-    constexpr std::uint64_t kTimesMore = 10;
-    const std::uint64_t lines = host_lines_.at(host);
-    const auto holds = [&](const auto& other) {
-        return other.first != host && host.ends_with(other.first) &&
-               other.second >= kTimesMore * lines;
+void LogModel::add(ProcessNumber process, const Record&, const Event& event) {
+    const auto take = [&](const auto& known) {
+        using Known = std::decay_t<decltype(known)>;
+        if constexpr (std::is_same_v<Known, Unknown>) {
+            ++summary_.unknown;
+        } else if constexpr (requires { this->add(process, known); }) {
+            add(process, known);
+        } else {
+            add(known);
+        }
     };
-    return std::any_of(host_lines_.begin(), host_lines_.end(), holds);
+    std::visit(take, event);
 }
 
 void LogModel::add_note(const std::string& note) {
     add_distinct(summary_.notes, note, kNames);
 }
 
-void LogModel::add(const Record&, const Unknown&) {
-    ++summary_.unknown;
-}
-
-void LogModel::add(const Record&, const Version& version) {
+void LogModel::add(const Version& version) {
     summary_.rccl |= version.rccl;
     add_distinct(summary_.versions, version.version, kNames);
 }
 
-void LogModel::add(const Record&, const Bootstrap& bootstrap) {
+void LogModel::add(const Bootstrap& bootstrap) {
     for (const Interface& interface : bootstrap.interfaces) {
         add_distinct(summary_.bootstrap_interfaces, interface.name, kNames);
     }
 }
 
-void LogModel::add(const Record&, const NetworkDevices& devices) {
+void LogModel::add(const NetworkDevices& devices) {
     for (const std::string& device : devices.devices) {
         add_distinct(summary_.rdma_devices, device, kNames);
     }
@@ -99,65 +88,101 @@ void LogModel::add(const Record&, const NetworkDevices& devices) {
     }
 }
 
-void LogModel::add(const Record&, const UsingNetwork& network) {
+void LogModel::add(const UsingNetwork& network) {
     add_distinct(summary_.networks, network.name, kNames);
 }
 
-void LogModel::add(const Record&, const Plugin& plugin) {
+void LogModel::add(const Plugin& plugin) {
     if (!plugin.loaded || summary_.plugins.size() >= kNames) return;
     summary_.plugins.emplace(plugin.kind, kept(plugin.name));
 }
 
+std::optional<std::size_t> LogModel::group_of(std::size_t process, std::string_view pointer) const {
+    const auto found = group_at_.find({process, pointer_number(pointer).value_or(0)});
+    return found == group_at_.end() ? std::nullopt : std::optional(found->second);
+}
+
 /// What all members of one communicator print alike: commId, else (splits of 2.23 and later) the
 /// parent's group with the number of the split and the colour, else (before 2.16) only the size.
-std::string LogModel::group_of(const Record& record, const Init& init) const {
+std::string LogModel::group_name(std::size_t process, const Init& init) const {
     if (!init.id.empty()) return init.id;
     if (init.parent.empty()) return fmt::format("size {}", init.ranks);
-    const auto parent = groups_.find(process_key(record, init.parent));
-    return fmt::format("{} split {} color {}", parent == groups_.end() ? "?" : parent->second,
+    const auto parent = group_of(process, init.parent);
+    return fmt::format("{} split {} color {}", parent ? groups_[*parent] : "?",
                        init.split.value_or(0), init.color.value_or(0));
 }
 
-void LogModel::add(const Record& record, const Init& init) {
-    const std::string pointer_key = process_key(record, init.communicator);
-    const std::string key = fmt::format("{} {} {}/{}", pointer_key, init.id, init.rank, init.ranks);
-    if (const auto found = member_at_.find(key); found != member_at_.end()) {
-        members_[found->second].complete |= init.complete;
-        return;
-    }
-    if (members_.size() >= kMembers) {
+std::size_t LogModel::group_number(const std::string& name) {
+    const auto [found, added] = group_numbers_.try_emplace(name, groups_.size());
+    if (added) groups_.push_back(name);
+    return found->second;
+}
+
+void LogModel::add(ProcessNumber process, const Init& init) {
+    if (!process || members_.size() >= kMembers) {
         add_note("more communicators than the log model keeps: ranks may be missing");
         return;
     }
-    Member member{group_of(record, init), kept(record.host), record.pid, init, init.complete, {}};
-    const auto parent = groups_.find(process_key(record, init.parent));
-    if (!init.parent.empty() && parent != groups_.end()) member.parent = parent->second;
-    groups_[pointer_key] = member.group;
-    member_at_.emplace(key, members_.size());
-    if (const auto pointer = pointer_number(init.communicator))
-        collectives_.name(process_of(record), *pointer, member.group);
-    members_.push_back(std::move(member));
+    LogMember member;
+    member.process = *process;
+    member.pointer = pointer_number(init.communicator).value_or(0);
+    if (!init.parent.empty()) member.parent = group_of(*process, init.parent);
+    member.group = group_number(group_name(*process, init));
+    member.rank = init.rank;
+    member.ranks = init.ranks;
+    member.bus_id = whole_hex(init.bus_id);
+    member.cuda_device = init.cuda_device;
+    member.nvml_device = init.nvml_device;
+    member.complete = init.complete;
+    const MemberKey key{*process, member.pointer, member.group, init.rank};
+    const auto [found, added] = member_at_.try_emplace(key, members_.size());
+    if (!added) {
+        members_[found->second].complete |= init.complete;
+        return;
+    }
+    group_at_[{*process, member.pointer}] = member.group;
+    collectives_.name(*process, member.pointer, groups_[member.group]);
+    members_.push_back(member);
 }
 
-void LogModel::add(const Record&, const CommunicatorShape& shape) {
+void LogModel::add(const CommunicatorShape& shape) {
     if (shape.ranks < shape_ranks_) return;
     shape_ranks_ = shape.ranks;
     summary_.node_count = shape.nodes;
 }
 
-void LogModel::add(const Record& record, const Connection& connection) {
-    Pair pair{kept(record.host),      record.pid,
-              connection.from,        connection.to,
-              connection.from_device, connection.to_device,
-              connection.transport,   kept(connection.network)};
-    if (pairs_.size() >= kPairs && !pairs_.contains(pair)) {
-        add_note("more connections than the log model keeps: transports may be missing");
-        return;
-    }
-    pairs_[std::move(pair)] |= connection.gpu_direct;
+std::uint8_t LogModel::network_number(std::string_view name) {
+    const auto found = std::find(pair_networks_.begin(), pair_networks_.end(), name);
+    const auto number = static_cast<std::uint8_t>(found - pair_networks_.begin());
+    if (found != pair_networks_.end()) return number;
+    if (pair_networks_.size() >= kNames) return static_cast<std::uint8_t>(kNames - 1);
+    pair_networks_.push_back(kept(name));
+    return number;
 }
 
-void LogModel::add(const Record&, const Variable& variable) {
+void LogModel::add(ProcessNumber process, const Connection& connection) {
+    if (!process) return;
+    LogPair pair;
+    pair.process = *process;
+    pair.from = connection.from;
+    pair.to = connection.to;
+    pair.from_device = whole_hex(connection.from_device).value_or(0);
+    pair.to_device = whole_hex(connection.to_device).value_or(0);
+    pair.transport = connection.transport;
+    pair.network = network_number(connection.network);
+    auto known = pairs_.find(pair);
+    if (known == pairs_.end()) {
+        if (pairs_.size() >= kPairs) {
+            add_note("more connections than the log model keeps: transports may be missing");
+            return;
+        }
+        known = pairs_.emplace(pair, LogPairFacts{}).first;
+    }
+    known->second.gpu_direct |= connection.gpu_direct;
+    known->second.channels |= std::uint64_t{1} << std::clamp(connection.channel, 0, 63);
+}
+
+void LogModel::add(const Variable& variable) {
     const auto same = [&](const LogVariable& known) { return known.name == variable.name; };
     auto known = std::find_if(summary_.variables.begin(), summary_.variables.end(), same);
     if (known == summary_.variables.end()) {
@@ -165,13 +190,10 @@ void LogModel::add(const Record&, const Variable& variable) {
         summary_.variables.push_back({variable.name, {}});
         known = std::prev(summary_.variables.end());
     }
-    const std::string value = kept(variable.value);
-    const bool seen =
-        std::find(known->values.begin(), known->values.end(), value) != known->values.end();
-    if (!seen && known->values.size() < kValues) known->values.push_back(value);
+    add_distinct(known->values, variable.value, kValues);
 }
 
-void LogModel::add(const Record& record, const Warning& warning) {
+void LogModel::add(ProcessNumber process, const Warning& warning) {
     ++summary_.warning_count;
     const std::string text = kept(warning.text);
     const auto same = [&](const LogWarning& known) { return known.text == text; };
@@ -179,38 +201,38 @@ void LogModel::add(const Record& record, const Warning& warning) {
     if (known != summary_.warnings.end()) {
         ++known->count;
     } else if (summary_.warnings.size() < kWarnings) {
-        summary_.warnings.push_back(
-            {text, kept(warning.source), kept(record.host), record.pid, std::nullopt, 1});
+        LogWarning row{text, kept(warning.source), {}, 0, std::nullopt, 1};
+        if (process) row.host = processes_.host(*process), row.pid = processes_.pid(*process);
+        summary_.warnings.push_back(std::move(row));
+        warning_processes_.push_back(process);
     }
 }
 
-/// The same number for the same process.
-std::size_t LogModel::process_of(const Record& record) {
-    return processes_.try_emplace({kept(record.host), record.pid}, processes_.size()).first->second;
-}
-
-void LogModel::add(const Record& record, const Collective& collective) {
-    if (!collectives_.add(process_of(record), collective))
+void LogModel::add(ProcessNumber process, const Collective& collective) {
+    if (!collectives_.add(process, collective))
         add_note("more communicators than the log model keeps: their calls are only in the sums");
 }
 
-LogSummary LogModel::summary() const {
-    LogSummary result = summary_;
-    const World world(members_);
-    const auto glued = [&](const std::string& host) { return is_glued_host(host); };
-    for (const std::string& host : summary_.nodes) {
-        if (glued(host)) result.torn += host_lines_.at(host);
+/// A record that starts inside another one may have the other's last characters before its host:
+/// `sumnode-a` beside hundreds of lines of `node-a`. It is no host, its lines are torn.
+void LogModel::add_nodes(LogSummary& result) const {
+    constexpr std::uint64_t kTimesMore = 10;
+    const std::vector<std::string>& hosts = processes_.hosts();
+    const std::vector<std::uint64_t> lines = processes_.lines_of_hosts();
+    for (std::size_t i = 0; i < hosts.size(); ++i) {
+        bool glued = false;
+        for (std::size_t j = 0; j < hosts.size() && !glued; ++j)
+            glued = i != j && lines[j] >= kTimesMore * lines[i] && hosts[i].ends_with(hosts[j]);
+        if (glued)
+            result.torn += lines[i];
+        else
+            result.nodes.push_back(hosts[i]);
     }
-    std::erase_if(result.nodes, glued);
-    result.rank_count = world.size();
-    result.ranks = world.ranks();
-    for (LogWarning& warning : result.warnings) {
-        warning.rank = world.rank_of(warning.host, warning.pid);
-    }
-    result.collectives = collectives_.rows();
-    result.communicators = CommunicatorTable(members_, collectives_).rows();
+}
+
+void LogModel::add_transports(const World& world, LogSummary& result) const {
     std::map<std::tuple<int, int, Transport>, LogTransport> transports;
-    for (const auto& [pair, gpu_direct] : pairs_) {
+    for (const auto& [pair, facts] : pairs_) {
         const auto global = world.global_pair(pair);
         if (!global) {
             ++result.other_connections;
@@ -220,10 +242,25 @@ LogSummary LogModel::summary() const {
         entry.from = global->first;
         entry.to = global->second;
         entry.transport = pair.transport;
-        if (entry.network.empty()) entry.network = pair.network;
-        entry.gpu_direct |= gpu_direct;
+        if (entry.network.empty()) entry.network = pair_networks_[pair.network];
+        entry.gpu_direct |= facts.gpu_direct;
     }
     for (auto& row : transports) result.transports.push_back(std::move(row.second));
+}
+
+LogSummary LogModel::summary() const {
+    LogSummary result = summary_;
+    const World world(members_, processes_);
+    add_nodes(result);
+    result.rank_count = world.size();
+    result.ranks = world.ranks();
+    for (std::size_t i = 0; i < result.warnings.size(); ++i) {
+        if (const ProcessNumber process = warning_processes_[i])
+            result.warnings[i].rank = world.rank_of(*process);
+    }
+    result.collectives = collectives_.rows();
+    result.communicators = CommunicatorTable(members_, groups_, collectives_).rows();
+    add_transports(world, result);
     return result;
 }
 

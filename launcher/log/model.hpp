@@ -4,12 +4,20 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "detect/nccl_log/line.hpp"
 #include "launcher/log/collectives.hpp"
+#include "launcher/log/members.hpp"
+#include "launcher/log/processes.hpp"
 
 namespace toporun::launcher {
+
+class World;
 
 /// One rank of the world communicator, the one with the most ranks.
 struct LogRank {
@@ -80,67 +88,50 @@ struct LogSummary {
 /// bounded by the number of ranks and connected pairs, not by the size of the logs.
 class LogModel {
   public:
+    /// The line may go afterwards.
     void add(const detect::nccl_log::Line& line);
     void add_cut_line() { ++summary_.cut; }
     void add_note(const std::string& note);
     LogSummary summary() const;
 
   private:
-    friend class World;
-    friend class CommunicatorTable;
-    /// One rank in one communicator, as its process reported it.
-    struct Member {
-        std::string group;  ///< the same for all members of one communicator
-        std::string host;
-        std::int64_t pid = 0;
-        detect::nccl_log::Init init;
-        bool complete = false;
-        std::string parent;  ///< group of the communicator it was split from, "" for none
-    };
-    /// A connected pair as one process reported it: ranks of a communicator that is not named.
-    struct Pair {
-        std::string host;
-        std::int64_t pid = 0;
-        int from = 0;
-        int to = 0;
-        std::string from_device;
-        std::string to_device;
-        detect::nccl_log::Transport transport = detect::nccl_log::Transport::other;
-        std::string network;
-        auto operator<=>(const Pair&) const = default;
-    };
+    using Record = detect::nccl_log::Record;
+    using ProcessNumber = std::optional<std::size_t>;  ///< nothing for a bare line
 
-    void add(const detect::nccl_log::Record& record, const detect::nccl_log::Version& version);
-    void add(const detect::nccl_log::Record& record, const detect::nccl_log::Bootstrap& bootstrap);
-    void add(const detect::nccl_log::Record& record,
-             const detect::nccl_log::NetworkDevices& devices);
-    void add(const detect::nccl_log::Record& record, const detect::nccl_log::UsingNetwork& network);
-    void add(const detect::nccl_log::Record& record, const detect::nccl_log::Plugin& plugin);
-    void add(const detect::nccl_log::Record& record, const detect::nccl_log::Init& init);
-    void add(const detect::nccl_log::Record& record,
-             const detect::nccl_log::CommunicatorShape& shape);
-    void add(const detect::nccl_log::Record& record,
-             const detect::nccl_log::Connection& connection);
-    void add(const detect::nccl_log::Record& record, const detect::nccl_log::Variable& variable);
-    void add(const detect::nccl_log::Record& record, const detect::nccl_log::Warning& warning);
-    void add(const detect::nccl_log::Record& record, const detect::nccl_log::Unknown& unknown);
-    void add(const detect::nccl_log::Record& record,
-             const detect::nccl_log::Collective& collective);
-    std::size_t process_of(const detect::nccl_log::Record& record);
-    void add_host(const std::string& name);
-    bool is_glued_host(const std::string& host) const;
-    std::string group_of(const detect::nccl_log::Record& record,
-                         const detect::nccl_log::Init& init) const;
+    void add(ProcessNumber process, const Record& record, const detect::nccl_log::Event& event);
+    void add(const detect::nccl_log::Version& version);
+    void add(const detect::nccl_log::Bootstrap& bootstrap);
+    void add(const detect::nccl_log::NetworkDevices& devices);
+    void add(const detect::nccl_log::UsingNetwork& network);
+    void add(const detect::nccl_log::Plugin& plugin);
+    void add(ProcessNumber process, const detect::nccl_log::Init& init);
+    void add(const detect::nccl_log::CommunicatorShape& shape);
+    void add(ProcessNumber process, const detect::nccl_log::Connection& connection);
+    void add(const detect::nccl_log::Variable& variable);
+    void add(ProcessNumber process, const detect::nccl_log::Warning& warning);
+    void add(ProcessNumber process, const detect::nccl_log::Collective& collective);
+    std::optional<std::size_t> group_of(std::size_t process, std::string_view pointer) const;
+    std::string group_name(std::size_t process, const detect::nccl_log::Init& init) const;
+    std::size_t group_number(const std::string& name);
+    std::uint8_t network_number(std::string_view name);
+    void add_nodes(LogSummary& result) const;
+    void add_transports(const World& world, LogSummary& result) const;
 
-    LogSummary summary_;           ///< ranks and transports are filled in by summary()
-    std::vector<Member> members_;  ///< in order of appearance
-    std::map<std::string, std::size_t> member_at_;  ///< position by process and communicator
-    std::map<std::string, std::string> groups_;     ///< group by process and pointer
-    std::map<std::pair<std::string, std::int64_t>, std::size_t> processes_;  ///< number of each
+    using MemberKey = std::tuple<std::size_t, std::uint64_t, std::size_t, int>;
+    using PointerKey = std::pair<std::size_t, std::uint64_t>;
+
+    LogSummary summary_;  ///< what needs all lines is filled in by summary()
+    Processes processes_;
+    std::vector<LogMember> members_;              ///< in order of appearance
+    std::map<MemberKey, std::size_t> member_at_;  ///< by process, pointer, group, rank
+    std::map<PointerKey, std::size_t> group_at_;  ///< group by process and pointer
+    std::vector<std::string> groups_;             ///< LogCommunicator::id
+    std::map<std::string, std::size_t> group_numbers_;
     CollectiveCounts collectives_;
-    std::map<Pair, bool> pairs_;                       ///< value: GPUDirect RDMA was seen
-    std::map<std::string, std::uint64_t> host_lines_;  ///< lines of each host in summary_.nodes
-    int shape_ranks_ = 0;                              ///< of the largest communicator shape so far
+    std::unordered_map<LogPair, LogPairFacts, LogPairHash> pairs_;
+    std::vector<std::string> pair_networks_;        ///< by LogPair::network
+    std::vector<ProcessNumber> warning_processes_;  ///< of summary_.warnings
+    int shape_ranks_ = 0;                           ///< of the largest communicator shape so far
 };
 
 }  // namespace toporun::launcher

@@ -16,6 +16,7 @@
 #include "base/descriptors.hpp"
 #include "base/text.hpp"
 #include "launcher/log/footprint.hpp"
+#include "launcher/log/stream.hpp"
 
 namespace toporun::launcher {
 namespace {
@@ -23,7 +24,7 @@ namespace {
 /// Cuts a stream of bytes into lines of bounded length.
 class LineSplitter {
   public:
-    explicit LineSplitter(LogModel& model) : model_(model) {}
+    explicit LineSplitter(LogModel& model) : stream_(model) {}
 
     void add(std::string_view bytes) {
         while (!bytes.empty()) {
@@ -39,14 +40,13 @@ class LineSplitter {
     }
     /// The last line may have no line end: its writer was killed.
     void finish() {
-        if (cut_) model_.add_cut_line();
-        if (!line_.empty()) model_.add(detect::nccl_log::parse_line(line_));
+        stream_.add(line_, cut_);
         line_.clear();
         cut_ = false;
     }
 
   private:
-    LogModel& model_;
+    LogStream stream_;
     std::string line_;
     bool cut_ = false;
 };

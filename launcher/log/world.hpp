@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/log/members.hpp"
 #include "launcher/log/model.hpp"
+#include "launcher/log/processes.hpp"
 
 namespace toporun::launcher {
 
@@ -15,29 +17,29 @@ namespace toporun::launcher {
 /// its ranks. Looks at the model's members, which must outlive it.
 class World {
   public:
-    explicit World(const std::vector<LogModel::Member>& members);
+    World(const std::vector<LogMember>& members, const Processes& processes);
 
     std::optional<int> size() const { return size_; }
     std::vector<LogRank> ranks() const;
     /// The rank of a process, when it has exactly one.
-    std::optional<int> rank_of(const std::string& host, std::int64_t pid) const;
+    std::optional<int> rank_of(std::size_t process) const;
     /// The pair in global ranks; nothing when its communicator cannot be told.
-    std::optional<std::pair<int, int>> global_pair(const LogModel::Pair& pair) const;
+    std::optional<std::pair<int, int>> global_pair(const LogPair& pair) const;
 
   private:
-    using Member = LogModel::Member;
-    using Process = std::pair<std::string, std::int64_t>;
+    using Member = LogMember;
 
     void add_world_member(const Member& member);
-    bool is_world_pair(const LogModel::Pair& pair) const;
+    bool is_world_pair(const LogPair& pair) const;
     std::optional<int> to_global(const Member& member) const;
-    const Member* find(const std::string& group, int rank) const;
+    const Member* find(std::size_t group, int rank) const;
 
+    const Processes& processes_;
     std::optional<int> size_;
-    std::map<int, const Member*> world_;            ///< by rank
-    std::map<Process, std::set<int>> world_ranks_;  ///< of each process
-    std::map<Process, std::vector<const Member*>> memberships_;
-    std::map<std::pair<std::string, int>, const Member*> by_group_;
+    std::map<int, const Member*> world_;                ///< by rank
+    std::map<std::size_t, std::set<int>> world_ranks_;  ///< of each process
+    std::map<std::size_t, std::vector<const Member*>> memberships_;
+    std::map<std::pair<std::size_t, int>, const Member*> by_group_;
 };
 
 }  // namespace toporun::launcher

@@ -107,7 +107,9 @@ void run_machine_toml(std::string_view text) {
 }
 
 void run_nccl_log_line(std::string_view text) {
-    for (const std::string& line : split(text, '\n')) nccl_log::parse_line(line);
+    std::string buffer;
+    for (const std::string& line : split(text, '\n'))
+        nccl_log::parse_line(nccl_log::plain_line(line, buffer));
 }
 
 /// A checksum that is wrong would end every run: headers with the magic word get the right one.

@@ -67,7 +67,8 @@ const std::vector<Row> kConnections = {
 TEST_CASE("connection lines of every version are classified") {
     for (const Row& row : kConnections) {
         CAPTURE(row.versions);
-        const Line line = parse_line("gpu-07:4242:4250 [3] NCCL INFO " + row.message);
+        const std::string text = "gpu-07:4242:4250 [3] NCCL INFO " + row.message;
+        const Line line = parse_line(text);
         REQUIRE(std::holds_alternative<Connection>(line.event));
         const Connection& connection = std::get<Connection>(line.event);
         CHECK(connection.transport == row.transport);
@@ -88,7 +89,8 @@ TEST_CASE("ring orders and damaged connection lines are no connections") {
           "Channel 00/0 : -1[0] -> 1[1] via P2P/IPC", "Channel  : 0[0] -> 1[1] via P2P/IPC",
           "CollNet 00/0 : 0 [send] via COLLNET/SHARP/0"}) {
         CAPTURE(message);
-        const Line line = parse_line(std::string("n1:1:1 [0] NCCL INFO ") + message);
+        const std::string text = std::string("n1:1:1 [0] NCCL INFO ") + message;
+        const Line line = parse_line(text);
         CHECK(std::holds_alternative<Unknown>(line.event));
         CHECK(line.record.message == message);
     }

@@ -61,7 +61,8 @@ const std::vector<Row> kRecords = {
 TEST_CASE("the record prefix is found wherever it stands") {
     for (const Row& row : kRecords) {
         CAPTURE(row.name);
-        const Line line = parse_line(row.line);
+        std::string buffer;
+        const Line line = parse_line(plain_line(row.line, buffer));
         CHECK(line.record.level == row.level);
         CHECK(line.record.host == row.host);
         CHECK(line.record.pid == row.pid);
