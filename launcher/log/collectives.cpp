@@ -8,7 +8,7 @@ namespace {
 
 using namespace detect::nccl_log;
 
-constexpr std::size_t kMembers = 1 << 15;
+constexpr std::size_t kCallers = 1 << 15;
 
 /// 1 + log2 of the size class, 0 for no size.
 std::size_t size_index(std::uint64_t size) {
@@ -32,7 +32,7 @@ std::size_t CollectiveCounts::Hash::operator()(const Key& key) const {
 CollectiveCounts::Member* CollectiveCounts::member_of(const Key& key) {
     const auto found = at_.find(key);
     if (found != at_.end()) return &members_[found->second];
-    if (members_.size() >= kMembers) return nullptr;
+    if (members_.size() >= kCallers) return nullptr;
     at_.emplace(key, members_.size());
     members_.emplace_back();
     members_.back().process = key.process;
