@@ -138,7 +138,7 @@ void FailureLog::add(std::string_view line, const detect::nccl_log::Line* nccl) 
 /// Which process is which rank, and how its log ends.
 void FailureLog::add_nccl(const detect::nccl_log::Line& line, std::string_view) {
     const detect::nccl_log::Record& record = line.record;
-    const auto key = std::pair(record.host, record.pid);
+    const auto key = std::pair(std::string(record.host), record.pid);
     if (evidence_.nccl.size() >= kMostProcesses && !evidence_.nccl.contains(key)) return;
     NcclProcess& process = evidence_.nccl[key];
     process.last = place_;
@@ -155,7 +155,8 @@ void FailureLog::add_nccl(const detect::nccl_log::Line& line, std::string_view) 
     if (const auto* variable = std::get_if<detect::nccl_log::Variable>(&line.event);
         variable != nullptr && evidence_.variables.size() < 256)
         evidence_.variables.emplace(variable->name, cut(variable->value));
-    const std::string& message = record.message;
+    if (std::holds_alternative<detect::nccl_log::Collective>(line.event)) return;
+    const std::string_view message = record.message;
     for (const char* end : {"Destroy COMPLETE", "Abort COMPLETE", "ENV/Plugin: Closing",
                             "commDestroy", "Destroy START"})
         if (message.find(end) != message.npos) process.ended = true;

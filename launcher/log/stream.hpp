@@ -12,8 +12,8 @@ class LogStream {
   public:
     explicit LogStream(LogModel& model) : model_(model) {}
 
-    /// A line without its line end. `cut`: it was longer and its rest is lost. Returns what it says,
-    /// valid until the next call and as long as `line`.
+    /// A line without its line end. `cut`: it was longer and its rest is lost. Returns what it
+    /// says, valid until the next call and as long as `line`.
     const detect::nccl_log::Line& add(std::string_view line, bool cut = false);
 
   private:
