@@ -156,6 +156,27 @@ void add_overridden(const RunFacts& facts, Findings& found) {
     }
 }
 
+/// Exported variables that a rank shim found with another value: something between toporun and the
+/// rank sets them.
+void add_changed(const RunFacts& facts, Findings& found) {
+    std::map<std::string, std::vector<int>> ranks_by_name;
+    for (const RankRecord& record : facts.ranks)
+        for (const std::string& name : record.differs)
+            ranks_by_name[name].push_back(record.rank.value_or(0));
+    for (const auto& [name, ranks] : ranks_by_name) {
+        env::Finding finding;
+        finding.id = "variable-changed";
+        finding.severity = env::Severity::note;
+        finding.what = fmt::format("{} reached {} rank{} with another value than was exported",
+                                   printable(name), ranks.size(), ranks.size() == 1 ? "" : "s");
+        finding.evidence =
+            fmt::format("seen in front of the program, first on rank {}", ranks.front());
+        finding.effect = "the choice did not take effect there";
+        finding.fix = "look for the variable in the launcher's options and configuration";
+        found.push_back(std::move(finding));
+    }
+}
+
 void add_versions(const RunFacts& facts, Findings& found) {
     const std::vector<std::string>& versions = facts.log.versions;
     env::Finding finding;
@@ -225,6 +246,7 @@ bool interface_allowed(const std::string& value, const std::string& name) {
 
 std::vector<env::Finding> differences(const RunFacts& facts) {
     Findings found;
+    add_changed(facts, found);
     if (!facts.log.started()) return found;
     add_versions(facts, found);
     add_transports(facts, found);

@@ -144,6 +144,8 @@ Json rank_object(int rank, const RankView& view) {
     object["cpus"] = view.record ? or_null(view.record->cpus) : Json(nullptr);
     object["bind"] = view.record ? or_null(view.record->bind) : Json(nullptr);
     object["memory"] = view.record ? or_null(view.record->memory) : Json(nullptr);
+    object["set_on_arrival"] = view.record ? Json(view.record->missing) : Json(nullptr);
+    object["arrived_changed"] = view.record ? Json(view.record->differs) : Json(nullptr);
     object["restart"] = view.record     ? Json(view.record->restart)
                         : view.measured ? Json(view.measured->key.restart)
                                         : Json(nullptr);
@@ -231,6 +233,7 @@ std::string dry_run_json(const Command& command, const Launch& launch, const env
     for (const auto& [name, value] : launch.added) exported[name] = value;
     return dumped({{"schema", "toporun.run/1"},
                    {"launcher", command.job.launcher},
+                   {"family", or_null(command.family)},
                    {"prefixes", command.prefixes},
                    {"program", program_words(command)},
                    {"nodes", or_null(command.job.nodes)},

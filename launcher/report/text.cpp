@@ -50,6 +50,16 @@ std::string memory_text(const std::string& code) {
     return code == "refused" ? ", memory policy refused by the kernel" : "";
 }
 
+/// What became of the exported variables on their way to the rank.
+std::string arrived_text(const RankRecord& record) {
+    std::string text;
+    if (!record.missing.empty())
+        text += "; set on arrival: " + printable(join(record.missing, ", "));
+    if (!record.differs.empty())
+        text += "; arrived with another value: " + printable(join(record.differs, ", "));
+    return text;
+}
+
 void add_run(const RunFacts& facts, ReportLines& text) {
     text.heading("Run");
     text.line("command: " + shell_line(masked_command(facts.command)));
@@ -220,11 +230,11 @@ void add_ranks(const RunFacts& facts, ReportLines& text) {
     text.heading("Ranks");
     for (std::size_t i = 0; i < std::min(kRows, facts.ranks.size()); ++i) {
         const RankRecord& record = facts.ranks[i];
-        text.line(fmt::format("rank {}, local rank {}, {} process {}, restart {}, CPUs {}: {}",
-                              number(record.rank), number(record.local_rank), record.host,
-                              record.pid, record.restart,
-                              record.cpus.empty() ? "unknown" : record.cpus.text(),
-                              bind_text(record.bind) + memory_text(record.memory)));
+        text.line(fmt::format(
+            "rank {}, local rank {}, {} process {}, restart {}, CPUs {}: {}", number(record.rank),
+            number(record.local_rank), record.host, record.pid, record.restart,
+            record.cpus.empty() ? "unknown" : record.cpus.text(),
+            bind_text(record.bind) + memory_text(record.memory) + arrived_text(record)));
     }
     say_left_out(facts.ranks.size(), text);
 }

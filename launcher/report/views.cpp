@@ -47,9 +47,16 @@ std::vector<std::string> filled_in_words(const std::vector<std::string>& typed,
     const bool in_place = words.size() == typed.size();
     std::vector<std::string> changed;
     std::size_t next = 0;
-    for (const std::string& word : words) {
-        const bool same = next < typed.size() && word == typed[next];
-        if (!same) changed.push_back(word);
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        // A word that was dropped does not come any more.
+        const auto rest = words.begin() + static_cast<std::ptrdiff_t>(i);
+        const auto dropped = [&] {
+            return next + 1 < typed.size() && words[i] == typed[next + 1] &&
+                   std::find(rest, words.end(), typed[next]) == words.end();
+        };
+        if (!in_place && next < typed.size() && words[i] != typed[next] && dropped()) ++next;
+        const bool same = next < typed.size() && words[i] == typed[next];
+        if (!same) changed.push_back(words[i]);
         if (same || in_place) ++next;
     }
     return changed;

@@ -65,10 +65,41 @@ std::string log_directory_line(const std::string& log_file) {
                        escaped(log_file.substr(0, std::max(slash, std::size_t{1}))));
 }
 
+/// Variables of the launcher itself, not of its ranks.
+bool is_for_launcher(const std::string& name) {
+    return name.starts_with("PET_") || name.starts_with("OMPI_") || name.starts_with("PRTE_") ||
+           name.starts_with("I_MPI_");
+}
+
+/// Whose variables tell the ranks of a launcher their place (rank.c).
+std::string rank_source(const std::string& launcher) {
+    if (launcher == "accelerate" || launcher == "colossalai" || launcher == "fabric")
+        return "torchrun";
+    if (launcher == "deepspeed" || launcher == "composer") return "env";
+    return launcher == "horovodrun" ? "horovod" : launcher;
+}
+
+std::string inherited_lines(const std::map<std::string, std::string>& environment) {
+    // The first variable of each set in rank.c.
+    constexpr std::array<const char*, 9> kMarkers = {
+        "TORCHELASTIC_RUN_ID", "LOCAL_RANK",         "OMPI_COMM_WORLD_RANK",
+        "MPI_LOCALRANKID",     "HOROVOD_RANK",       "SLURM_STEP_ID",
+        "FLUX_TASK_RANK",      "JSM_NAMESPACE_RANK", "MV2_COMM_WORLD_RANK"};
+    std::string text;
+    for (const char* name : kMarkers)
+        if (const auto found = environment.find(name);
+            found != environment.end() && plain_path(found->second) == found->second)
+            text += fmt::format("inherited {} {}\n", name, found->second);
+    return text;
+}
+
 std::string variable_lines(const env::Plan& plan) {
     std::string text;
     std::string log;
     for (const env::Setting& setting : plan.settings) {
+        if (setting.exported && !setting.per_rank && setting.value &&
+            is_variable_name(setting.name) && !is_for_launcher(setting.name))
+            text += fmt::format("expect {} {}\n", setting.name, escaped(*setting.value));
         // For torchrun itself, not for one that a worker starts.
         if (setting.exported && setting.value && setting.name == env::kRankCountVariable)
             text += fmt::format("unset {} {}\n", setting.name, escaped(*setting.value));
@@ -107,13 +138,14 @@ detect::CpuSet cpus(const std::string& list) {
 }  // namespace
 
 std::string shim_plan_text(const env::Job& job, const env::Plan& plan,
-                           const detect::CpuSet& allowed, const std::string& records_file) {
+                           const detect::CpuSet& allowed, const std::string& records_file,
+                           const std::map<std::string, std::string>& environment) {
     std::string text = "toporun-shim 1\n";
-    text += fmt::format("launcher {}\n", job.launcher);
+    text += fmt::format("launcher {}\n", rank_source(job.launcher));
     if (const std::string path = plain_path(records_file); !path.empty())
         text += fmt::format("records {}\n", path);
     if (!allowed.empty()) text += fmt::format("allowed {}\n", allowed.text());
-    return text + binding_lines(plan) + variable_lines(plan);
+    return text + inherited_lines(environment) + binding_lines(plan) + variable_lines(plan);
 }
 
 std::optional<RankRecord> parse_rank_record(std::string_view line) {
@@ -139,7 +171,13 @@ std::optional<RankRecord> parse_rank_record(std::string_view line) {
     record.bind = field(fields, "bind");
     record.memory = field(fields, "memory");
     record.log = field(fields, "log");
-    if (const std::string set = field(fields, "set"); !set.empty()) record.set = split(set, ',');
+    const auto names = [&](std::string_view name) {
+        const std::string list = field(fields, name);
+        return list.empty() ? std::vector<std::string>{} : split(list, ',');
+    };
+    record.set = names("set");
+    record.missing = names("missing");
+    record.differs = names("differs");
     return record;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,7 +25,9 @@ namespace toporun::launcher {
 ///     cpus 1 4-7
 ///     memory 0 0
 ///     memory 1 1
+///     inherited SLURM_STEP_ID 0
 ///     unset PET_NPROC_PER_NODE 2
+///     expect NCCL_P2P_LEVEL NVL
 ///     set OMP_NUM_THREADS 3
 ///     log_directory /tmp/toporun-ab12cd
 ///     log NCCL_DEBUG INFO
@@ -34,8 +37,12 @@ namespace toporun::launcher {
 /// Values are the rest of the line, `\\` and `\n` escaped; `{rank}`, `{local_rank}` and `{restart}`
 /// are filled in by the shim. `log` lines are set together or not at all; `take-log` in their place
 /// replaces what the worker's environment has of the three.
+/// `expect NAME VALUE`: what is exported for every rank; set where it did not arrive, recorded
+/// where it arrived with another value. `inherited NAME VALUE`: a rank variable that was set before
+/// the launcher started, from `environment`.
 std::string shim_plan_text(const env::Job& job, const env::Plan& plan,
-                           const detect::CpuSet& allowed, const std::string& records_file);
+                           const detect::CpuSet& allowed, const std::string& records_file,
+                           const std::map<std::string, std::string>& environment = {});
 
 /// One line that a shim wrote. Numbers that it did not find out are empty.
 struct RankRecord {
@@ -60,7 +67,9 @@ struct RankRecord {
     /// set; user: the worker's environment had one of the three; unwritable: the directory;
     /// not-planned.
     std::string log;
-    std::vector<std::string> set;  ///< names of the variables that the shim set
+    std::vector<std::string> set;      ///< names of the variables that the shim set
+    std::vector<std::string> missing;  ///< exported by toporun, not handed on; set by the shim
+    std::vector<std::string> differs;  ///< exported by toporun, arrived with another value
 };
 
 /// The record in one line; nothing for a line that is torn or not a record.

@@ -21,6 +21,8 @@ static const struct variables kSets[] = {
      "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
     {"hydra", "MPI_LOCALRANKID", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
     /* A bare batch script has SLURM_PROCID=0 too, but no step. */
+    {"horovod", "HOROVOD_RANK", "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK",
+     "HOROVOD_LOCAL_SIZE"},
     {"srun", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", NULL},
     {"flux", "FLUX_TASK_RANK", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", NULL},
     {"jsrun", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE",
@@ -103,7 +105,19 @@ static int restart_count(void) {
     return slurm >= 0 ? slurm : 0;
 }
 
-struct rank find_rank(const char* launcher) {
+/* The variable had this value before the launcher started: it is of an outer launcher. */
+static bool is_inherited(const char* name, const struct shim_plan* plan) {
+    const char* now = getenv(name);
+    const size_t length = strlen(name);
+    size_t position = 0;
+    for (char* line; (line = next_line(plan, "inherited", &position)) != NULL;)
+        if (strncmp(line, name, length) == 0 && line[length] == ' ')
+            return strcmp(line + length + 1, now) == 0;
+    return false;
+}
+
+struct rank find_rank(const struct shim_plan* plan) {
+    const char* launcher = plan_value(plan, "launcher");
     struct rank found = {.source = "none", .rank = 0, .world_size = 1, .local_size = 1};
     bool any = false;
     /* Pass 0: the launcher's own set; pass 1: each set in order. The first that agrees wins. */
@@ -111,6 +125,7 @@ struct rank find_rank(const char* launcher) {
         for (int i = 0; i < kSetCount && !found.confident; ++i) {
             const bool own = strcmp(kSets[i].source, launcher) == 0;
             if (getenv(kSets[i].marker) == NULL || (pass == 0 && !own)) continue;
+            if (!own && is_inherited(kSets[i].marker, plan)) continue;
             const struct rank candidate = read_set(&kSets[i]);
             if (candidate.confident || (!any && candidate.rank >= 0)) {
                 found = candidate;

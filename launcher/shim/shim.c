@@ -1,6 +1,6 @@
-/* toporun-shim PROGRAM [ARG...]: started by a launcher in place of a worker. Finds its rank, binds,
- * sets what is left to set for this rank, records one line and becomes the program, with the same
- * pid. Whatever fails on the way, the program is started all the same.
+/* toporun-shim [--plan=FILE] [--] PROGRAM [ARG...]: started by a launcher in place of a worker.
+ * Finds its rank, binds, sets what is left to set for this rank, records one line and becomes the
+ * program, with the same pid. Whatever fails on the way, the program is started all the same.
  *
  * Under the name toporun-python it stands for a Python interpreter (PYTHON_EXEC of torchrun), which
  * TOPORUN_PYTHON names. */
@@ -31,7 +31,9 @@ struct outcome {
     const char* log;
     bool narrowed; /* the mask was smaller than the node's before the shim looked at it */
     struct pu_set cpus;
-    char set[4096]; /* names of the variables that were set, joined by commas */
+    char set[4096];     /* names of the variables that were set, joined by commas */
+    char missing[2048]; /* of those that toporun exported and that did not arrive */
+    char differs[2048]; /* of those that arrived with another value */
 };
 
 static const char* base_name(const char* path) {
@@ -115,10 +117,15 @@ static const char* prefer_memory(const struct shim_plan* plan, const struct rank
 /* --- variables -----------------------------------------------------------------------------------
  */
 
+/* Appends the name, which ends at a blank, to a list joined by commas. */
+static void note_name(char* list, size_t size, const char* name) {
+    const size_t used = strlen(list);
+    snprintf(list + used, size - used, "%s%.*s", used > 0 ? "," : "", (int)strcspn(name, " ="),
+             name);
+}
+
 static void note_set(struct outcome* outcome, const char* name) {
-    const size_t used = strlen(outcome->set);
-    snprintf(outcome->set + used, sizeof outcome->set - used, "%s%.*s", used > 0 ? "," : "",
-             (int)strcspn(name, " ="), name);
+    note_name(outcome->set, sizeof outcome->set, name);
 }
 
 /* Sets what a `NAME VALUE` line says unless somebody has set it. */
@@ -180,11 +187,32 @@ static void unset_line(struct variables_list* variables, char* line) {
     *value = ' ';
 }
 
+/* `NAME VALUE`: what toporun exported for every rank. Launchers drop variables on the way: what is
+ * missing is set here, what is another value is somebody's own and stays. */
+static void check_arrived(struct variables_list* variables, const char* line,
+                          const struct rank* rank, struct outcome* outcome) {
+    const char* space = strchr(line, ' ');
+    if (space == NULL || space == line) return;
+    char* expected = fill_in(space + 1, rank);
+    if (expected == NULL) return;
+    const char* arrived = find_variable(variables, line);
+    if (arrived == NULL) {
+        note_name(outcome->missing, sizeof outcome->missing, line);
+        if (add_variable(variables, line, expected)) note_set(outcome, line);
+    } else if (strcmp(arrived, expected) != 0) {
+        note_name(outcome->differs, sizeof outcome->differs, line);
+    }
+    free(expected);
+}
+
 static void set_variables(struct variables_list* variables, const struct shim_plan* plan,
                           const struct rank* rank, struct outcome* outcome) {
     size_t position = 0;
     for (char* line; (line = next_line(plan, "unset", &position)) != NULL;)
         unset_line(variables, line);
+    position = 0;
+    for (char* line; (line = next_line(plan, "expect", &position)) != NULL;)
+        check_arrived(variables, line, rank, outcome);
     position = 0;
     for (char* line; (line = next_line(plan, "set", &position)) != NULL;)
         set_line(variables, line, rank, outcome);
@@ -250,6 +278,8 @@ static void fill_record(struct line* line, const struct rank* rank, const struct
     add_field(line, "memory", "%s", outcome->memory);
     add_field(line, "log", "%s", outcome->log);
     add_field(line, "set", "%s", outcome->set);
+    if (outcome->missing[0] != '\0') add_field(line, "missing", "%s", outcome->missing);
+    if (outcome->differs[0] != '\0') add_field(line, "differs", "%s", outcome->differs);
     add_field(line, "end", "1");
     line->text[line->used++] = '\n';
 }
@@ -334,12 +364,11 @@ static int run_interpreter(char** argv, const struct variables_list* variables) 
     return run_program(argv, variables);
 }
 
-static void prepare(struct variables_list* variables) {
+static void prepare(struct variables_list* variables, const char* plan_path) {
     static struct outcome outcome;
-    const char* plan_path = getenv("TOPORUN_SHIM_PLAN");
     const struct shim_plan plan =
         plan_path == NULL ? (struct shim_plan){NULL, 0} : read_plan(plan_path);
-    const struct rank rank = find_rank(plan_value(&plan, "launcher"));
+    const struct rank rank = find_rank(&plan);
     outcome.bind = bind_rank(&plan, &rank, &outcome);
     outcome.memory = prefer_memory(&plan, &rank, outcome.bind);
     outcome.log = "not-planned";
@@ -350,15 +379,64 @@ static void prepare(struct variables_list* variables) {
     write_record(plan_value(&plan, "records"), &rank, &outcome);
 }
 
+/* --- arguments
+ * ------------------------------------------------------------------------------------- */
+
+static bool is_local_rank(const char* word) {
+    return strncmp(word, "--local-rank=", 13) == 0 || strncmp(word, "--local_rank=", 13) == 0;
+}
+
+/* The position of the word that the program's own arguments follow: the program, or of a Python
+ * command line the script or the module. */
+static size_t script_position(char** argv) {
+    if (!is_python(argv[0])) return 0;
+    for (size_t i = 1; argv[i] != NULL; ++i) {
+        const char* word = argv[i];
+        if (word[0] != '-' || word[1] == '\0') return i;
+        const char last = word[strlen(word) - 1];
+        const bool takes_word = word[1] != '-' && (last == 'm' || last == 'W' || last == 'X');
+        if (takes_word && argv[i + 1] != NULL) ++i;
+        if (takes_word && last == 'm') return i;
+    }
+    return 0;
+}
+
+/* Takes the shim's own options off and returns where the program starts. torch.distributed.launch
+ * and deepspeed put `--local_rank=N` behind their program word, which is this one: it goes where
+ * the script would have got it. */
+static char** take_options(char** argv, const char** plan_path) {
+    static const char kPlan[] = "--plan=";
+    char* local_rank = NULL;
+    ++argv;
+    for (; *argv != NULL; ++argv) {
+        if (local_rank == NULL && is_local_rank(*argv)) {
+            local_rank = *argv;
+        } else if (strncmp(*argv, kPlan, sizeof kPlan - 1) == 0) {
+            *plan_path = *argv + sizeof kPlan - 1;
+        } else {
+            if (strcmp(*argv, "--") == 0) ++argv;
+            break;
+        }
+    }
+    if (local_rank == NULL || *argv == NULL) return argv;
+    /* There is room: the word's own place in front. */
+    const size_t script = script_position(argv);
+    memmove(argv - 1, argv, (script + 1) * sizeof *argv);
+    argv[script] = local_rank;
+    return argv - 1;
+}
+
 int main(int argc, char** argv) {
     const bool interpreter = argc > 0 && strcmp(base_name(argv[0]), kPythonName) == 0;
-    if (!interpreter && argc < 2) {
+    const char* plan_path = getenv("TOPORUN_SHIM_PLAN");
+    if (!interpreter && argc > 0) argv = take_options(argv, &plan_path);
+    if (!interpreter && (argc < 2 || *argv == NULL)) {
         static const char kUsage[] = "toporun-shim: error: no program given\n";
         const ssize_t ignored = write(STDERR_FILENO, kUsage, sizeof kUsage - 1);
         (void)ignored;
         return kOwnFailure;
     }
     struct variables_list variables = copy_environment();
-    prepare(&variables);
-    return interpreter ? run_interpreter(argv, &variables) : run_program(argv + 1, &variables);
+    prepare(&variables, plan_path);
+    return interpreter ? run_interpreter(argv, &variables) : run_program(argv, &variables);
 }

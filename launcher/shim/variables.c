@@ -24,10 +24,14 @@ struct variables_list copy_environment(void) {
     return list;
 }
 
-bool has_variable(const struct variables_list* list, const char* name) {
+const char* find_variable(const struct variables_list* list, const char* name) {
     for (size_t i = 0; i < list->count; ++i)
-        if (is_entry_of(list->entries[i], name)) return true;
-    return false;
+        if (is_entry_of(list->entries[i], name)) return list->entries[i] + name_length(name) + 1;
+    return NULL;
+}
+
+bool has_variable(const struct variables_list* list, const char* name) {
+    return find_variable(list, name) != NULL;
 }
 
 void remove_variable(struct variables_list* list, const char* name) {

@@ -15,6 +15,8 @@ struct variables_list {
 
 struct variables_list copy_environment(void);
 bool has_variable(const struct variables_list* list, const char* name);
+/* The value, NULL when it is not there. */
+const char* find_variable(const struct variables_list* list, const char* name);
 /* Without `name`, in the order of the rest. */
 void remove_variable(struct variables_list* list, const char* name);
 /* Appends NAME=VALUE; false when memory is out. `name` ends at its first blank or NUL. */

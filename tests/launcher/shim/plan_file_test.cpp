@@ -48,6 +48,26 @@ TEST_CASE("the plan file holds binding and per rank variables") {
         "launcher/shim/plan.txt");
 }
 
+TEST_CASE("the plan names whose variables tell the rank, and those that were there before") {
+    env::Plan plan;
+    const auto text = [&](const std::string& launcher) {
+        env::Job job;
+        job.launcher = launcher;
+        return shim_plan_text(job, plan, {}, "", {{"SLURM_STEP_ID", "0"}, {"RANK", "1"}});
+    };
+    for (const auto& [launcher, source] :
+         std::vector<std::pair<std::string, std::string>>{{"accelerate", "torchrun"},
+                                                          {"deepspeed", "env"},
+                                                          {"horovodrun", "horovod"},
+                                                          {"srun", "srun"}})
+        CHECK(text(launcher) ==
+              "toporun-shim 1\nlauncher " + source + "\ninherited SLURM_STEP_ID 0\n");
+    env::Setting policy = per_rank("OMPI_MCA_hwloc_base_binding_policy", "none");
+    policy.per_rank = false;
+    plan.settings = {policy};
+    CHECK(text("srun").find("expect") == std::string::npos);
+}
+
 TEST_CASE("a plan that does not bind has no CPUs") {
     env::Plan plan = full_plan();
     plan.binds = false;
