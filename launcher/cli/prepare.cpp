@@ -39,11 +39,11 @@ bool attempt(std::vector<std::string>& problems, const char* missing, Part&& par
     }
 }
 
-std::string write_shim_plan(const Prepared& prepared) {
+std::string write_shim_plan(const Prepared& prepared, const Environment& environment) {
     const std::string path = prepared.private_directory + "/" + kShimPlanFile;
     write_file(path,
                shim_plan_text(prepared.command.job, prepared.plan, prepared.machine.cpu.allowed,
-                              prepared.private_directory + "/" + kRecordsFile));
+                              prepared.private_directory + "/" + kRecordsFile, environment));
     return path;
 }
 
@@ -135,9 +135,15 @@ Prepared prepare(const Arguments& arguments, const Environment& environment, con
     prepared.argv = fill_in_workers(arguments.command, kSafeWorkers);
     prepared.launch.argv = prepared.argv;
     prepared.command.executable = host.find_executable(arguments.command.front());
-    if (prepared.command.executable.empty()) return prepared;
+    const bool missing = prepared.command.executable.empty();
+    if (missing && files == Files::make) return prepared;
     attempt(problems, "the command was not understood, variables are exported only",
             [&] { prepared.command = recognise(arguments.command, environment, host); });
+    if (missing && !prepared.command.launcher_at) return prepared;
+    if (missing)
+        problems.push_back(fmt::format("'{}' is not found on PATH here: it would not start",
+                                       printable(arguments.command.front())));
+    const Environment inner = variables_of_ranks(prepared.command, environment);
     read_loader_words(prepared, arguments);
     const auto look = [&] {
         prepared.machine = read_machine(arguments, environment, prepared.command.program, false,
@@ -173,8 +179,8 @@ Prepared prepare(const Arguments& arguments, const Environment& environment, con
     const bool decided = attempt(problems, "nothing is chosen, the decision failed", [&] {
         options.log_directory = prepared.private_directory;
         options.plugin = prepared.private_directory.empty() ? std::string() : installed.plugin;
-        prepared.plan = decide(prepared.command.job, prepared.machine,
-                               read_user_environment(environment), options, loaded.knowledge);
+        prepared.plan = decide(prepared.command.job, prepared.machine, read_user_environment(inner),
+                               options, loaded.knowledge);
     });
     if (!decided) return prepared;
     NodeFiles node_files{
@@ -186,7 +192,7 @@ Prepared prepare(const Arguments& arguments, const Environment& environment, con
             node_files.shim_plan = prepared.private_directory + "/" + kShimPlanFile;
         else
             attempt(problems, "ranks are not bound to CPUs and NCCL's log is not taken",
-                    [&] { node_files.shim_plan = write_shim_plan(prepared); });
+                    [&] { node_files.shim_plan = write_shim_plan(prepared, inner); });
     }
     std::vector<std::string> notes;
     prepared.argv = with_workers(prepared, arguments, notes);
@@ -195,7 +201,7 @@ Prepared prepare(const Arguments& arguments, const Environment& environment, con
         Command command = prepared.command;
         command.argv = prepared.argv;
         prepared.launch =
-            prepare_launch(command, prepared.plan, installed, node_files, environment, host);
+            prepare_launch(command, prepared.plan, installed, node_files, inner, host);
         prepared.launch.notes.insert(prepared.launch.notes.begin(), notes.begin(), notes.end());
     });
     return prepared;

@@ -217,7 +217,7 @@ int dry_run(const Arguments& arguments, const Console& console) {
     const Environment environment = environment_map();
     const SystemHost host(environment);
     const Prepared prepared = prepare(arguments, environment, host, Files::name_only);
-    if (prepared.command.executable.empty())
+    if (prepared.command.executable.empty() && !prepared.command.launcher_at)
         return cannot_run(arguments.command.front(), environment, console);
     if (arguments.strict && !prepared.problems.empty()) refuse(prepared.problems.front());
     if (arguments.json) {
@@ -226,6 +226,7 @@ int dry_run(const Arguments& arguments, const Console& console) {
         return std::fflush(stdout) == 0 ? 0 : kFailedBeforeStart;
     }
     for (const std::string& line : opening_lines(prepared, {})) console.say(line);
+    console.say(structure_text(prepared.command));
     if (arguments.explain)
         for (const std::string& line : env::explain_lines(prepared.plan)) console.say(line);
     if (const auto off = environment.find("TOPORUN");

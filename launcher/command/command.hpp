@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,13 +23,32 @@ enum class Rewrite {
 /// "env", "inserted", "export-only".
 std::string rewrite_text(Rewrite rewrite);
 
+/// A change of the command line that puts the shim in front of a worker.
+struct Edit {
+    std::size_t at = 0;  ///< position in Command::argv: the new words stand before this one
+    bool drop = false;   ///< the word at `at` goes: a switch that the new words stand for
+    std::vector<std::string> before;  ///< words in front of the shim
+    bool shim = false;
+    std::vector<std::string> after;  ///< words behind it
+    bool when_binding = false;       ///< only where the plan binds the ranks
+};
+
+/// What the command line itself does to the variables that the ranks get.
+struct GivenVariables {
+    std::map<std::string, std::string> set;  ///< `env N=V`, `mpirun -x N=V`, ...
+    std::vector<std::string> removed;        ///< `env -u N`
+    bool cleared = false;                    ///< `env -i`
+};
+
 /// What the user typed, as far as it had to be understood.
 struct Command {
     env::Job job;
     std::vector<std::string> argv;      ///< as typed
     std::string executable;             ///< argv[0] resolved on PATH; "" = not found
-    std::string family;                 ///< openmpi4, openmpi5, torchrun, ...; "" for plain
-    std::vector<std::string> prefixes;  ///< prefix commands in front of the program (`numactl`)
+    std::string family;                 ///< openmpi4, openmpi5, torchrun, vllm, ...; "" for plain
+    std::vector<std::string> prefixes;  ///< prefix commands in front of it (`numactl`)
+    /// The launcher's word in argv; nothing for a plain program.
+    std::optional<std::size_t> launcher_at;
     /// Position in argv of the user's program word, one for each context; empty = not found.
     std::vector<std::size_t> program_at;
     /// The user's program or the Python interpreter whose NCCL is looked for; "" = unknown.
@@ -36,6 +56,13 @@ struct Command {
     /// torchrun: what it would start workers with; "" = unknown, or pyenv decides when it starts.
     std::string interpreter;
     Rewrite rewrite = Rewrite::export_only;
+    std::vector<Edit> edits;  ///< of Rewrite::inserted
+    GivenVariables given;
+    /// Where NAME=VALUE words must stand for variables to arrive (behind `env -i`).
+    std::optional<std::size_t> assignments_at;
+    /// The launcher hands over only the variables that it is told: the shim gets its plan as an
+    /// option.
+    bool drops_variables = false;
     std::string export_only_reason;  ///< why there is no shim, one line
     /// torchrun: the user's word for the ranks per node when it is no number (gpu, auto, cpu); ""
     /// else.
@@ -47,6 +74,12 @@ struct Command {
 /// program and the counts. Never fails: what is not understood is a plain command with
 /// `export_only`. Grammar and default values: docs/launchers.md.
 Command recognise(std::vector<std::string> argv, const Environment& environment, const Host& host);
+
+/// The variables of `environment` as the command line hands them on.
+Environment variables_of_ranks(const Command& command, Environment environment);
+
+/// One line for the user: launcher, prefixes, counts, program, and how the shim gets in front.
+std::string structure_text(const Command& command);
 
 /// The command without a shim, for `reason`: export only.
 Command without_shim(Command command, const std::string& reason);

@@ -57,12 +57,26 @@ class Builder {
         return files.shim_plan.empty() ? "the plan for the ranks could not be written" : "";
     }
 
-    void insert_shim(const Installed& installed) {
-        std::vector<std::size_t> places = command_.program_at;
-        std::sort(places.rbegin(), places.rend());
-        for (const std::size_t place : places)
-            launch_.argv.insert(launch_.argv.begin() + static_cast<std::ptrdiff_t>(place),
-                                installed.shim);
+    /// From the end, so that the positions of the other edits stay.
+    void edit_words(const Installed& installed, const NodeFiles& files) {
+        std::vector<Edit> edits = command_.edits;
+        std::stable_sort(edits.begin(), edits.end(),
+                         [](const Edit& a, const Edit& b) { return a.at > b.at; });
+        std::vector<std::string>& argv = launch_.argv;
+        for (const Edit& edit : edits) {
+            if (edit.when_binding && !plan_.binds) continue;
+            const auto place = argv.begin() + static_cast<std::ptrdiff_t>(edit.at);
+            std::vector<std::string> words = edit.before;
+            if (edit.shim) {
+                words.push_back(installed.shim);
+                if (command_.drops_variables) {
+                    words.push_back("--plan=" + files.shim_plan);
+                    words.emplace_back("--");
+                }
+            }
+            words.insert(words.end(), edit.after.begin(), edit.after.end());
+            argv.insert(edit.drop ? argv.erase(place) : place, words.begin(), words.end());
+        }
     }
 
     /// False when the user's own PYTHON_EXEC has to stay.
@@ -89,10 +103,20 @@ class Builder {
         if (command_.rewrite == Rewrite::environment) {
             if (!point_python(installed, host)) return;
         } else {
-            insert_shim(installed);
+            edit_words(installed, files);
         }
         add("TOPORUN_SHIM_PLAN", files.shim_plan);
         launch_.rewrite = command_.rewrite;
+    }
+
+    /// `env -i` hands on nothing but the words behind it.
+    void repeat_as_assignments() {
+        if (!command_.assignments_at) return;
+        std::vector<std::string> words;
+        for (const auto& [name, value] : launch_.added) words.push_back(name + "=" + value);
+        launch_.argv.insert(
+            launch_.argv.begin() + static_cast<std::ptrdiff_t>(*command_.assignments_at),
+            words.begin(), words.end());
     }
 
     Launch take() { return std::move(launch_); }
@@ -119,6 +143,7 @@ Launch prepare_launch(const Command& command, const env::Plan& plan, const Insta
                 fmt::format("ranks are started without toporun in front of them: {}", missing));
     }
     builder.add_markers(files);
+    builder.repeat_as_assignments();
     return builder.take();
 }
 

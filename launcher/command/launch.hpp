@@ -34,7 +34,9 @@ struct Launch {
 };
 
 /// The command line and the variables of the launch. Pure but for looking at a PYTHON_EXEC of the
-/// user's through `host`. Words that the user typed are never changed or dropped.
+/// user's through `host`. `environment` is what the ranks get without toporun
+/// (variables_of_ranks). Of the words that the user typed none is changed; one is dropped: the
+/// switch for a module where the interpreter is named (Edit::drop).
 Launch prepare_launch(const Command& command, const env::Plan& plan, const Installed& installed,
                       const NodeFiles& files, const Environment& environment, const Host& host);
 

@@ -7,48 +7,13 @@
 #include <set>
 
 #include "base/text.hpp"
+#include "launcher/command/contexts.hpp"
 #include "launcher/command/families.hpp"
 #include "launcher/command/openmpi_tables.hpp"
-#include "launcher/command/program.hpp"
+#include "launcher/command/places.hpp"
 
 namespace toporun::launcher {
 namespace {
-
-constexpr std::size_t kListBytes = 1 << 20;  ///< of a host file
-
-/// An application context: its options and its program.
-struct Context {
-    Scan scan;
-    std::size_t end = 0;  ///< the word behind its last one: `:` or the end
-};
-
-/// Contexts are separated by a word that is exactly `:`.
-std::vector<Context> read_contexts(const std::vector<std::string>& argv, const OptionTable& table) {
-    std::vector<Context> contexts;
-    for (std::size_t first = 1; first <= argv.size();) {
-        const auto colon =
-            std::find(argv.begin() + static_cast<std::ptrdiff_t>(first), argv.end(), ":");
-        const auto end = static_cast<std::size_t>(colon - argv.begin());
-        contexts.push_back({scan_options(argv, first, end, table), end});
-        if (end == argv.size()) break;
-        first = end + 1;
-    }
-    return contexts;
-}
-
-std::string problem_of(const std::vector<Context>& contexts) {
-    for (const Context& context : contexts) {
-        if (!context.scan.problem.empty()) return context.scan.problem;
-        if (last_given(context.scan, Meaning::no_launch) != nullptr)
-            return "the launcher only prints its help or its version";
-        if (const Given* given = last_given(context.scan, Meaning::opaque))
-            return fmt::format(
-                "the launcher's option '{}' leaves no place for toporun before the ranks",
-                given->name);
-        if (context.scan.program >= context.end) return "no program was given";
-    }
-    return {};
-}
 
 /// MCA parameters from where Open MPI reads them: command line, environment, the user's file, the
 /// site's file.
@@ -105,71 +70,6 @@ std::string lower_case(std::string text) {
     return text;
 }
 
-/// `node:4` without its slots; an IPv6 address in brackets without them.
-std::string without_slots(const std::string& host) {
-    if (host.starts_with('[')) return host.substr(1, host.find(']') - 1);
-    return host.substr(0, host.find(':'));
-}
-
-/// Where the ranks may go, as far as the command line and the allocation say.
-struct Places {
-    std::set<std::string> hosts;
-    std::vector<std::string> order;  ///< the same as they were named
-    bool unknown = false;            ///< a list that cannot be read here
-    std::optional<int> slots;
-
-    void add(const std::string& name) {
-        if (hosts.insert(name).second) order.push_back(name);
-    }
-};
-
-/// Each line's first word is a host; in a rank file (`rank 0=node slot=0`) what follows the `=`.
-void add_host_file(Places& places, const std::string& path, bool ranks, const Host& host) {
-    const auto text = host.read_file(path, kListBytes);
-    if (!text) places.unknown = true;
-    for (std::string line : split(text.value_or(""), '\n')) {
-        line = trim(std::string_view(line).substr(0, line.find('#')));
-        if (ranks) {
-            const std::size_t equals = line.find('=');
-            line = equals == std::string::npos ? "" : trim(line.substr(equals + 1));
-        }
-        line = line.substr(0, line.find_first_of(" \t"));
-        if (ranks && line.starts_with('+')) places.unknown = true;
-        if (!line.empty()) places.add(without_slots(line));
-    }
-}
-
-void add_host_list(Places& places, const std::string& list) {
-    for (const std::string& host : split(list, ',')) {
-        const std::string name(trim(host));
-        if (name.starts_with('+')) places.unknown = true;  // relative to the allocation
-        if (name.empty()) continue;
-        places.add(without_slots(name));
-        const std::size_t colon = name.rfind(':');
-        const auto slots = colon == std::string::npos ? std::optional<long long>(1)
-                                                      : to_integer(name.substr(colon + 1));
-        if (slots && *slots > 0 && *slots < 100'000)
-            places.slots = places.slots.value_or(0) + static_cast<int>(*slots);
-    }
-}
-
-/// What a resource manager has given: more than one node of Slurm, or a list in a file.
-void add_allocation(Places& places, const Environment& environment, const Host& host) {
-    if (!variable(environment, "SLURM_JOB_ID").empty()) {
-        const bool one = variable(environment, "SLURM_JOB_NUM_NODES") == "1" ||
-                         variable(environment, "SLURM_NNODES") == "1";
-        const std::string list = variable(environment, "SLURM_JOB_NODELIST");
-        if (one && !list.empty() && list != variable(environment, "SLURMD_NODENAME"))
-            places.add(list);
-        places.unknown = places.unknown || !one;
-    }
-    for (const char* name : {"PBS_NODEFILE", "PE_HOSTFILE", "LSB_DJOB_HOSTFILE", "COBALT_NODEFILE"})
-        if (const std::string file = variable(environment, name); !file.empty())
-            add_host_file(places, file, false, host);
-    for (const char* name : {"FLUX_JOB_ID", "LSB_HOSTS"})
-        places.unknown = places.unknown || !variable(environment, name).empty();
-}
-
 Places read_places(const std::vector<Context>& contexts, const Parameters& parameters,
                    const Environment& environment, const Host& host) {
     Places places;
@@ -197,18 +97,29 @@ Places read_places(const std::vector<Context>& contexts, const Parameters& param
     return places;
 }
 
-/// Every name of this host as "localhost".
-std::set<std::string> distinct_hosts(const std::set<std::string>& names, const Host& host) {
-    std::set<std::string> hosts;
-    for (const std::string& name : names)
-        hosts.insert(is_this_host(name, host) ? "localhost" : name);
-    return hosts;
-}
-
-std::string other_host(const Places& places) {
-    for (const std::string& name : places.hosts)
-        if (name != "localhost") return name;
-    return {};
+/// Hydra (MPICH, Intel MPI) without hosts starts its ranks here, unless a resource manager or a
+/// variable names some.
+Places hydra_places(const std::vector<Context>& contexts, const Environment& environment,
+                    const Host& host) {
+    Places places;
+    bool named = false;
+    for (const Context& context : contexts) {
+        for (const Given& given : context.scan.given) {
+            if (given.meaning == Meaning::hosts) add_host_list(places, given.value);
+            if (given.meaning == Meaning::host_file) {
+                places.unknown = places.unknown || given.name == "nolocal";
+                if (given.name != "nolocal") add_host_file(places, given.value, false, host);
+            }
+            places.unknown = places.unknown || given.meaning == Meaning::elsewhere;
+            named = named || given.meaning == Meaning::hosts || given.meaning == Meaning::host_file;
+        }
+    }
+    if (named) return places;
+    add_allocation(places, environment, host);
+    for (const char* name : {"HYDRA_HOST_FILE", "I_MPI_HYDRA_HOST_FILE"})
+        if (const std::string file = variable(environment, name); !file.empty())
+            add_host_file(places, file, false, host);
+    return places;
 }
 
 /// The N of `ppr:N:node`.
@@ -285,98 +196,53 @@ Binding read_binding(const std::vector<Context>& contexts, const Parameters& par
     return binding;
 }
 
-/// The words of one context, to look at its program without those of the next one.
-std::vector<std::string> words_of(const std::vector<std::string>& argv, const Context& context) {
-    return {argv.begin(), argv.begin() + static_cast<std::ptrdiff_t>(context.end)};
-}
-
-/// The file that a context starts: relative to its working directory, else by PATH.
-std::string program_path(const std::string& word, const Scan& scan, const Host& host) {
-    const Given* directory = last_given(scan, Meaning::directory);
-    const bool relative = word.find('/') != std::string::npos && word[0] != '/';
-    return host.find_executable(directory != nullptr && relative ? directory->value + "/" + word
-                                                                 : word);
-}
-
-std::string refusal(const Command& command, const std::vector<Context>& contexts,
-                    const Host& host) {
-    for (const Context& context : contexts) {
-        const std::size_t word = context.scan.program;
-        const std::string path = program_path(command.argv[word], context.scan, host);
-        const std::string reason = refuses_shim(words_of(command.argv, context), word, path, host);
-        if (!reason.empty()) return reason;
-    }
-    return {};
-}
-
-Command add_programs(Command command, const std::vector<Context>& contexts, const Host& host) {
-    for (const Context& context : contexts) {
-        if (context.scan.program >= context.end || !context.scan.problem.empty()) continue;
-        command.program_at.push_back(context.scan.program);
-        if (command.program.empty())
-            command.program =
-                innermost_program(words_of(command.argv, context), context.scan.program, host);
-    }
-    return command;
-}
-
 }  // namespace
 
-Command recognise_openmpi(Command command, int major, const Environment& environment,
-                          const Host& host) {
+Command recognise_openmpi(Command command, const Site& site, int major,
+                          const Environment& environment, const Host& host) {
     command.job.launcher = "openmpi";
     command.family = major >= 5 ? "openmpi5" : "openmpi4";
     command.job.open_mpi = major;
     const std::vector<Context> contexts =
-        read_contexts(command.argv, major >= 5 ? kOpenMpi5Options : kOpenMpi4Options);
-    const Parameters parameters(contexts, environment, command.executable, host);
-    if (const std::string problem = problem_of(contexts); !problem.empty())
+        read_contexts(command.argv, site.first, major >= 5 ? kOpenMpi5Options : kOpenMpi4Options);
+    const Parameters parameters(contexts, environment, site.path, host);
+    if (const std::string problem = contexts_problem(contexts); !problem.empty())
         return export_only(std::move(command), problem);
     Places places = read_places(contexts, parameters, environment, host);
-    command.job.hosts = places.order;
+    const std::string away = settle_places(command.job, places, host);
     places.hosts = distinct_hosts(places.hosts, host);
-    const std::string other = other_host(places);
-    command.job.same_host = other.empty() && !places.unknown;
     command.job = read_counts(std::move(command.job), contexts, places);
     const Binding binding = read_binding(contexts, parameters);
     command.job.binding_given = binding.given;
     command.job.user_binds = binding.binds;
+    add_assignments(command.given.set, parameters.first({"mca_base_env_list"}), ';');
     command = add_programs(std::move(command), contexts, host);
-    if (!other.empty())
-        return export_only(std::move(command),
-                           fmt::format("ranks start on another host, '{}'", printable(other)));
-    if (places.unknown)
-        return export_only(std::move(command), "the hosts of the ranks are not known here");
-    if (const std::string reason = refusal(command, contexts, host); !reason.empty()) {
-        command.job.same_host = false;  // behind an opaque word paths of this host mean nothing
-        return export_only(std::move(command), reason);
-    }
-    command.rewrite = Rewrite::inserted;
-    command.job.shim = true;
-    return command;
+    if (!away.empty()) return export_only(std::move(command), away);
+    return insert_shim(std::move(command), site, program_words(contexts), host);
 }
 
-Command recognise_hydra(Command command, const Host& host) {
+Command recognise_hydra(Command command, const Site& site, const Environment& environment,
+                        const Host& host) {
     command.job.launcher = "hydra";
     command.family = "hydra";
-    const std::vector<Context> contexts = read_contexts(command.argv, kHydraOptions);
-    if (const std::string problem = problem_of(contexts); !problem.empty())
+    const std::vector<Context> contexts = read_contexts(command.argv, site.first, kHydraOptions);
+    if (const std::string problem = contexts_problem(contexts); !problem.empty())
         return export_only(std::move(command), problem);
-    Places places;
+    Places places = hydra_places(contexts, environment, host);
+    const std::string away = settle_places(command.job, places, host);
+    places.hosts = distinct_hosts(places.hosts, host);
+    command.job = read_counts(std::move(command.job), contexts, places);
     for (const Context& context : contexts) {
-        if (const Given* given = last_given(context.scan, Meaning::hosts))
-            add_host_list(places, given->value);
-        places.unknown = places.unknown || last_given(context.scan, Meaning::host_file) != nullptr;
         const Given* policy = last_given(context.scan, Meaning::bind_policy);
         command.job.binding_given = command.job.binding_given || policy != nullptr;
         command.job.user_binds =
             command.job.user_binds || (policy != nullptr && policy->value != "none");
+        command.drops_variables = command.drops_variables ||
+                                  last_given(context.scan, Meaning::narrows_variables) != nullptr;
     }
-    command.job.hosts = places.order;
-    command.job = read_counts(std::move(command.job), contexts, places);
-    if (places.hosts.empty()) command.job.nodes.reset();  // a resource manager may name some
     command = add_programs(std::move(command), contexts, host);
-    return export_only(std::move(command), "Hydra's mpiexec may start the ranks on other hosts");
+    if (!away.empty()) return export_only(std::move(command), away);
+    return insert_shim(std::move(command), site, program_words(contexts), host);
 }
 
 }  // namespace toporun::launcher

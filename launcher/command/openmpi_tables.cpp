@@ -18,15 +18,15 @@ namespace {
         one("bind-to", Meaning::bind_policy), one("cpu-set", Meaning::binds),                     \
         one("cpu-list", Meaning::binds), one("cpus-per-proc", Meaning::binds),                    \
         one("cpus-per-rank", Meaning::binds), flag("bind-to-core", Meaning::binds),               \
-        flag("bind-to-socket", Meaning::binds), one("ppr", Meaning::map_policy), one("x"),        \
-        one("wd", Meaning::directory), one("wdir", Meaning::directory), one("prefix"),            \
-        one("output-filename"), one("stdin"), one("timeout"), one("personality"),                 \
-        one("report-uri"), one("launch-agent"), one("max-restarts"), one("preload-files"),        \
-        one("max-vm-size"), one("path", Meaning::opaque), one("app", Meaning::opaque),            \
-        one("tune", Meaning::opaque), one("am", Meaning::opaque), one("hnp", Meaning::opaque),    \
-        one("dvm-uri", Meaning::opaque), one("xterm", Meaning::opaque),                           \
-        flag("preload-binary", Meaning::opaque), flag("s", Meaning::opaque),                      \
-        flag("debug", Meaning::opaque), flag("tv", Meaning::opaque),                              \
+        flag("bind-to-socket", Meaning::binds), one("ppr", Meaning::map_policy),                  \
+        one("x", Meaning::given_variable), one("wd", Meaning::directory),                         \
+        one("wdir", Meaning::directory), one("prefix"), one("output-filename"), one("stdin"),     \
+        one("timeout"), one("personality"), one("report-uri"), one("launch-agent"),               \
+        one("max-restarts"), one("preload-files"), one("max-vm-size"),                            \
+        one("path", Meaning::opaque), one("app", Meaning::opaque), one("tune", Meaning::opaque),  \
+        one("am", Meaning::opaque), one("hnp", Meaning::opaque), one("dvm-uri", Meaning::opaque), \
+        one("xterm", Meaning::opaque), flag("preload-binary", Meaning::opaque),                   \
+        flag("s", Meaning::opaque), flag("debug", Meaning::opaque), flag("tv", Meaning::opaque),  \
         flag("do-not-launch", Meaning::opaque), flag("help", Meaning::no_launch),                 \
         flag("h", Meaning::no_launch), flag("version", Meaning::no_launch),                       \
         flag("V", Meaning::no_launch), flag("q"), flag("quiet"), flag("v"), flag("verbose"),      \
@@ -84,8 +84,8 @@ constexpr std::array kOpenMpi5 = {
 
 // mpiexec.hydra -help (MPICH 4.0) and Intel MPI's reference.
 constexpr std::array kHydra = {
-    two("genv"),
-    two("env"),
+    two_or_assignment("genv", Meaning::given_variable),
+    two_or_assignment("env", Meaning::given_variable),
     one("n", Meaning::total_ranks),
     one("np", Meaning::total_ranks),
     one("ppn", Meaning::ranks_per_node),
@@ -98,14 +98,14 @@ constexpr std::array kHydra = {
     one("hostlist", Meaning::hosts),
     one("wdir", Meaning::directory),
     one("configfile", Meaning::opaque),
-    one("genvlist"),
-    one("envlist"),
+    one("genvlist", Meaning::narrows_variables),
+    one("envlist", Meaning::narrows_variables),
     one("launcher"),
     one("bootstrap"),
     one("launcher-exec"),
     one("bootstrap-exec"),
     one("bootstrap-exec-args"),
-    one("rmk"),
+    one("rmk", Meaning::elsewhere),
     one("topolib"),
     one("bind-to", Meaning::bind_policy),
     one("map-by"),
@@ -124,12 +124,12 @@ constexpr std::array kHydra = {
     one("g"),
     one("gpu-subdevs-per-proc"),
     one("memory-alloc-kinds"),
-    one("genvexcl"),
+    one("genvexcl", Meaning::narrows_variables),
     one("s"),
     flag("genvall"),
-    flag("genvnone"),
+    flag("genvnone", Meaning::narrows_variables),
     flag("envall"),
-    flag("envnone"),
+    flag("envnone", Meaning::narrows_variables),
     flag("l"),
     flag("prepend-rank"),
     flag("v"),
@@ -154,7 +154,7 @@ constexpr std::array kHydra = {
     flag("check_mpi"),
     flag("print-rank-map"),
     flag("silent-abort"),
-    flag("nolocal"),
+    flag("nolocal", Meaning::host_file),
     flag("aps"),
 };
 

@@ -41,27 +41,35 @@ const Option* find_long(const OptionTable& table, std::string name) {
     return only;
 }
 
-/// A word that an option parser takes as a value, not as the next option.
+/// A word that argparse takes as a value, not as the next option: with a blank in it too.
 bool is_value(const std::string& word) {
-    return word.size() < 2 || word[0] != '-' || to_integer(word).has_value();
+    if (word.size() < 2 || word[0] != '-' || to_integer(word).has_value()) return true;
+    return word.find(' ') < word.find('=');
 }
 
 class Scanner {
   public:
     Scanner(std::span<const std::string> argv, std::size_t first, std::size_t end,
             const OptionTable& table)
-        : argv_(argv), at_(first), end_(end), table_(table) {}
+        : argv_(argv), at_(first), end_(end), table_(table) {
+        scan_.options_end = first;
+    }
 
     Scan run() {
         while (at_ < end_ && scan_.problem.empty()) {
             const std::string& word = argv_[at_];
+            scan_.options_end = at_;
             if (word == "--" && table_.double_dash) {
                 ++at_;
                 break;
             }
             if (word.size() < 2 || word[0] != '-') break;
+            word_at_ = at_;
             ++at_;
             take(word);
+            scan_.options_end = at_;
+            if (!scan_.given.empty() && scan_.given.back().meaning == Meaning::program_is_module)
+                break;
         }
         scan_.program = at_;
         return scan_;
@@ -76,6 +84,10 @@ class Scanner {
             const Option* option = find_long(table_, parts.has_value && !split ? "" : parts.name);
             if (option != nullptr) return take_long(word, *option, parts);
             if (two_dashes && split && table_.unknown_with_equals) return;
+            if (two_dashes && table_.unknown_takes_value) {
+                if (!split) take_values(word, Option{"", Arity::one, Meaning::other});
+                return;
+            }
         }
         if (two_dashes || !take_short(word)) fail(fmt::format("unknown option '{}'", word));
     }
@@ -114,7 +126,10 @@ class Scanner {
             while (at_ < end_ && is_value(argv_[at_])) ++at_;
             return add(option, "");
         }
-        const std::size_t wanted = option.arity == Arity::two ? 2 : 1;
+        const bool pair =
+            option.arity == Arity::two || (option.arity == Arity::two_or_assignment && at_ < end_ &&
+                                           argv_[at_].find('=') == std::string::npos);
+        const std::size_t wanted = pair ? 2 : 1;
         const bool refused = table_.abbreviations && at_ < end_ && !is_value(argv_[at_]);
         if (end_ - at_ < wanted || refused)
             return fail(fmt::format("option '{}' lacks its value", word));
@@ -124,13 +139,15 @@ class Scanner {
     }
 
     void add(const Option& option, std::string value) {
-        scan_.given.push_back({std::string(option.name), option.meaning, std::move(value), ""});
+        scan_.given.push_back(
+            {std::string(option.name), option.meaning, std::move(value), "", word_at_});
     }
 
     void fail(std::string problem) { scan_.problem = printable(problem); }
 
     std::span<const std::string> argv_;
     std::size_t at_;
+    std::size_t word_at_ = 0;
     std::size_t end_;
     const OptionTable& table_;
     Scan scan_;

@@ -12,10 +12,11 @@ namespace toporun::launcher {
 /// How many words an option takes.
 enum class Arity {
     flag,
-    one,       ///< the next word, or glued
-    two,       ///< the next two words
-    optional,  ///< glued only: `-K1`, `--opt=value`; the next word is not its value
-    many,      ///< every word up to the next option
+    one,                ///< the next word, or glued
+    two,                ///< the next two words
+    two_or_assignment,  ///< the next two words, or one that holds a `=`
+    optional,           ///< glued only: `-K1`, `--opt=value`; the next word is not its value
+    many,               ///< every word up to the next option
 };
 
 /// What an option says, as far as toporun cares.
@@ -36,6 +37,17 @@ enum class Meaning {
     rendezvous,
     master_address,
     standalone,
+    node_rank,
+    elsewhere,          ///< the ranks start in another place, or by a way that is not read
+    given_variable,     ///< `-x NAME=VALUE` for the ranks
+    narrows_variables,  ///< hands over only the variables that it names
+    one_process,        ///< accelerate starts the script by itself, without torchrun
+    several_processes,  ///< accelerate starts the script through torchrun
+    deepspeed,          ///< accelerate prepares for deepspeed
+    launcher,           ///< the launcher that deepspeed reaches other nodes by
+    config_file,        ///< options in a file
+    shell_option,       ///< flux -o KEY[=VALUE]
+    program_is_module,  ///< the option's value is the program
     no_python,
     run_path,
     module,
@@ -62,6 +74,9 @@ constexpr Option one(std::string_view name, Meaning meaning = Meaning::other) {
 constexpr Option two(std::string_view name, Meaning meaning = Meaning::other) {
     return {name, Arity::two, meaning};
 }
+constexpr Option two_or_assignment(std::string_view name, Meaning meaning = Meaning::other) {
+    return {name, Arity::two_or_assignment, meaning};
+}
 /// Only glued: `-K1`, `--name=value`.
 constexpr Option optional_value(std::string_view name, Meaning meaning = Meaning::other) {
     return {name, Arity::optional, meaning};
@@ -78,6 +93,7 @@ struct OptionTable {
     bool clusters = false;             ///< `-lu` is `-l -u`
     bool double_dash = true;           ///< `--` ends the options
     bool unknown_with_equals = false;  ///< an unknown `--name=value` is one word (plug-ins of srun)
+    bool unknown_takes_value = false;  ///< an unknown `--name` takes the next word (accelerate)
 };
 
 /// An option that was given.
@@ -86,12 +102,14 @@ struct Given {
     Meaning meaning = Meaning::other;
     std::string value;   ///< "" for a flag
     std::string second;  ///< of Arity::two
+    std::size_t at = 0;  ///< the option's word in argv
 };
 
 struct Scan {
     std::vector<Given> given;
-    std::size_t program = 0;  ///< the first word that is no option; `end` when there is none
-    std::string problem;      ///< one line: what was not understood; then `program` means nothing
+    std::size_t program = 0;      ///< the first word that is no option; `end` when there is none
+    std::size_t options_end = 0;  ///< the word behind the last option: `--` or the program
+    std::string problem;  ///< one line: what was not understood; then `program` means nothing
 };
 
 /// Reads the options in argv[first, end) up to the first word that is none.

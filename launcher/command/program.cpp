@@ -10,214 +10,10 @@
 #include <map>
 
 #include "base/text.hpp"
+#include "launcher/command/prefixes.hpp"
 
 namespace toporun::launcher {
 namespace {
-
-enum class Kind {
-    transparent,
-    container,
-    shell,   ///< the command is a text
-    remote,  ///< the command is a text, perhaps for another host
-};
-
-/// A command that starts another command: what has to be skipped to find that one.
-struct Prefix {
-    std::string_view name;
-    Kind kind = Kind::transparent;
-    std::string_view values = {};       ///< options that take the next word, joined by blanks
-    std::size_t positionals = 0;        ///< words before the command (a mask, an image)
-    std::string_view subcommands = {};  ///< the word after the name must be one of them
-    bool assignments = false;           ///< NAME=VALUE words too
-    bool only_after_dashes = false;     ///< many options: only `--` or a launcher's name is trusted
-};
-
-constexpr std::string_view kContainerValues =
-    "-B --bind -H --home -W --workdir --env --env-file --pwd --cwd --overlay --network --security "
-    "--app -S --scratch";
-constexpr std::string_view kDockerValues =
-    "-v --volume -e --env --env-file --gpus --ipc --shm-size --ulimit --network --net --name -w "
-    "--workdir -u --user --entrypoint --cpuset-cpus --cpus --mount --device -p --publish -h "
-    "--hostname --pid --memory -m --cap-add --security-opt --runtime -l --label";
-
-constexpr std::array kPrefixes = {
-    Prefix{.name = "env", .values = "-u --unset -C --chdir -S --split-string", .assignments = true},
-    Prefix{.name = "numactl",
-           .values =
-               "-C --physcpubind -N --cpunodebind -m --membind -i --interleave -p --preferred "
-               "-w --weighted-interleave"},
-    Prefix{.name = "taskset", .positionals = 1},
-    Prefix{.name = "hwloc-bind", .positionals = 1},
-    Prefix{.name = "nice", .values = "-n --adjustment"},
-    Prefix{.name = "ionice", .values = "-c --class -n --classdata"},
-    Prefix{.name = "chrt", .values = "-T -P -D", .positionals = 1},
-    Prefix{.name = "prlimit"},
-    Prefix{.name = "setpriv"},
-    Prefix{.name = "stdbuf", .values = "-i --input -o --output -e --error"},
-    Prefix{.name = "nohup"},
-    Prefix{.name = "catchsegv"},
-    Prefix{.name = "timeout", .values = "-k --kill-after -s --signal", .positionals = 1},
-    Prefix{.name = "setsid"},
-    Prefix{.name = "time", .values = "-o --output -f --format"},
-    Prefix{.name = "tini", .values = "-p -e"},
-    Prefix{.name = "dumb-init", .values = "-r --rewrite"},
-    Prefix{.name = "nsys",
-           .values = "-o --output -t --trace -s --sample -c --capture-range -w --show-output -f "
-                     "--force-overwrite -b --backtrace -d --duration -y --delay -e --env-var "
-                     "--stop-on-exit",
-           .subcommands = "profile launch"},
-    Prefix{.name = "conda", .values = "-n --name -p --prefix --cwd", .subcommands = "run"},
-    Prefix{.name = "mamba", .values = "-n --name -p --prefix --cwd", .subcommands = "run"},
-    Prefix{.name = "micromamba", .values = "-n --name -p --prefix --cwd", .subcommands = "run"},
-    Prefix{.name = "poetry", .subcommands = "run"},
-    Prefix{.name = "pipenv", .subcommands = "run"},
-    Prefix{.name = "pdm", .subcommands = "run"},
-    Prefix{.name = "rye", .subcommands = "run"},
-    Prefix{.name = "hatch", .subcommands = "run"},
-    Prefix{.name = "pixi", .values = "-e --environment", .subcommands = "run"},
-    Prefix{.name = "uv",
-           .values = "--with --python -p --extra --group --env-file",
-           .subcommands = "run"},
-    Prefix{.name = "strace", .only_after_dashes = true},
-    Prefix{.name = "ltrace", .only_after_dashes = true},
-    Prefix{.name = "perf", .only_after_dashes = true},
-    Prefix{.name = "valgrind", .only_after_dashes = true},
-    Prefix{.name = "gdb", .only_after_dashes = true},
-    Prefix{.name = "cuda-gdb", .only_after_dashes = true},
-    Prefix{.name = "compute-sanitizer", .only_after_dashes = true},
-    Prefix{.name = "ncu", .only_after_dashes = true},
-    Prefix{.name = "rocprof", .only_after_dashes = true},
-    Prefix{.name = "rocprofv3", .only_after_dashes = true},
-    Prefix{.name = "singularity",
-           .kind = Kind::container,
-           .values = kContainerValues,
-           .positionals = 1,
-           .subcommands = "exec run shell"},
-    Prefix{.name = "apptainer",
-           .kind = Kind::container,
-           .values = kContainerValues,
-           .positionals = 1,
-           .subcommands = "exec run shell"},
-    Prefix{.name = "docker",
-           .kind = Kind::container,
-           .values = kDockerValues,
-           .positionals = 1,
-           .subcommands = "run exec"},
-    Prefix{.name = "podman",
-           .kind = Kind::container,
-           .values = kDockerValues,
-           .positionals = 1,
-           .subcommands = "run exec"},
-    Prefix{.name = "enroot",
-           .kind = Kind::container,
-           .values = "-e --env -m --mount -c --conf",
-           .positionals = 1,
-           .subcommands = "start"},
-    Prefix{.name = "shifter", .kind = Kind::container, .values = "--image -i --volume -V --module"},
-    Prefix{
-        .name = "ch-run", .kind = Kind::container, .values = "-b --bind -c --cd", .positionals = 1},
-    Prefix{.name = "sudo",
-           .kind = Kind::container,
-           .values = "-u --user -g --group",
-           .assignments = true},
-    Prefix{.name = "ssh", .kind = Kind::remote},
-    Prefix{.name = "xargs", .kind = Kind::remote},
-    Prefix{.name = "parallel", .kind = Kind::remote},
-    Prefix{.name = "bash", .kind = Kind::shell},
-    Prefix{.name = "sh", .kind = Kind::shell},
-    Prefix{.name = "dash", .kind = Kind::shell},
-    Prefix{.name = "zsh", .kind = Kind::shell},
-    Prefix{.name = "ksh", .kind = Kind::shell},
-};
-
-constexpr std::array<std::pair<std::string_view, std::string_view>, 27> kLaunchers = {{
-    {"torchrun", "torchrun"},
-    {"ft_launcher", "ft_launcher"},
-    {"mpirun", "mpi"},
-    {"mpiexec", "mpi"},
-    {"orterun", "mpi"},
-    {"oshrun", "mpi"},
-    {"prterun", "mpi"},
-    {"prun", "prun"},
-    {"mpirun.openmpi", "mpi"},
-    {"mpiexec.openmpi", "mpi"},
-    {"mpirun.mpich", "mpi"},
-    {"mpiexec.mpich", "mpi"},
-    {"mpiexec.hydra", "mpi"},
-    {"mpirun_rsh", "mpirun_rsh"},
-    {"srun", "srun"},
-    {"accelerate", "accelerate"},
-    {"accelerate-launch", "accelerate"},
-    {"deepspeed", "deepspeed"},
-    {"deepspeed.pt", "deepspeed"},
-    {"ds", "deepspeed"},
-    {"horovodrun", "horovodrun"},
-    {"colossalai", "colossalai"},
-    {"composer", "composer"},
-    {"flux", "flux"},
-    {"jsrun", "jsrun"},
-    {"torchx", "torchx"},
-    {"fabric", "fabric"},
-}};
-
-bool has_word(std::string_view words, std::string_view word) {
-    while (!words.empty()) {
-        const std::size_t end = words.find(' ');
-        if (words.substr(0, end) == word) return true;
-        if (end == std::string_view::npos) return false;
-        words.remove_prefix(end + 1);
-    }
-    return false;
-}
-
-const Prefix* find_prefix(const std::string& word) {
-    const std::string name = base_name(word);
-    const auto found = std::find_if(kPrefixes.begin(), kPrefixes.end(),
-                                    [&](const Prefix& prefix) { return prefix.name == name; });
-    return found == kPrefixes.end() ? nullptr : &*found;
-}
-
-bool is_assignment(const std::string& word) {
-    const std::size_t equals = word.find('=');
-    return equals != std::string::npos && equals > 0 && word.find('/') > equals;
-}
-
-std::size_t skip_options(std::span<const std::string> argv, std::size_t at, const Prefix& prefix) {
-    while (at < argv.size()) {
-        const std::string& word = argv[at];
-        if (word == "--") return at + 1;
-        if (word.size() > 1 && word[0] == '-')
-            at += has_word(prefix.values, word) ? 2 : 1;
-        else if (prefix.assignments && is_assignment(word))
-            ++at;
-        else
-            return at;
-    }
-    return argv.size();
-}
-
-/// Behind `--`, else at a launcher's name, else not found.
-std::size_t skip_to_command(std::span<const std::string> argv, std::size_t at) {
-    for (std::size_t i = at; i < argv.size(); ++i) {
-        if (argv[i] == "--" || argv[i] == "--args") return i + 1;
-        if (!launcher_kind(argv[i]).empty()) return i;
-    }
-    return argv.size();
-}
-
-/// The word behind one prefix command at `at`; `at` itself when it is used in another way.
-std::size_t behind_prefix(std::span<const std::string> argv, std::size_t at, const Prefix& prefix) {
-    std::size_t next = at + 1;
-    if (prefix.kind == Kind::shell || prefix.kind == Kind::remote) return argv.size();
-    if (prefix.only_after_dashes) return skip_to_command(argv, next);
-    if (!prefix.subcommands.empty()) {
-        if (next >= argv.size() || !has_word(prefix.subcommands, argv[next])) return at;
-        ++next;
-    }
-    next = skip_options(argv, next, prefix) + prefix.positionals;
-    if (prefix.positionals > 0 && next < argv.size() && argv[next] == "--") ++next;
-    return std::min(next, argv.size());
-}
 
 /// The interpreter and its argument in a `#!` line.
 std::vector<std::string> shebang_words(std::string_view text) {
@@ -281,8 +77,7 @@ std::optional<std::string> shell_text(std::span<const std::string> argv, std::si
 }
 
 bool is_shell(const std::string& word) {
-    const Prefix* prefix = find_prefix(word);
-    return prefix != nullptr && prefix->kind == Kind::shell;
+    return prefix_place(word) == Place::shell;
 }
 
 /// The text of `./train.sh`, a file whose first line names a shell; "" for any other program.
@@ -323,29 +118,6 @@ bool is_python(const std::string& word) {
     const std::string name = base_name(word);
     const std::size_t start = name.starts_with("python") ? 6 : name.starts_with("pypy") ? 4 : 0;
     return start > 0 && name.find_first_not_of("0123456789.t", start) == std::string::npos;
-}
-
-std::string launcher_kind(const std::string& word) {
-    const std::string name = base_name(word);
-    for (const auto& [command, kind] : kLaunchers)
-        if (command == name) return std::string(kind);
-    return {};
-}
-
-Peeled peel_prefixes(std::span<const std::string> argv, std::size_t first) {
-    Peeled peeled;
-    peeled.inner = first;
-    while (peeled.inner < argv.size()) {
-        const Prefix* prefix = find_prefix(argv[peeled.inner]);
-        if (prefix == nullptr) break;
-        const std::size_t next = behind_prefix(argv, peeled.inner, *prefix);
-        if (next == peeled.inner) break;
-        peeled.prefixes.push_back(base_name(argv[peeled.inner]));
-        if (prefix->kind == Kind::shell && !peeled.opaque) peeled.shell = peeled.inner;
-        peeled.opaque = peeled.opaque || prefix->kind != Kind::transparent;
-        peeled.inner = next;
-    }
-    return peeled;
 }
 
 std::string script_python(const std::string& script, const Host& host) {
@@ -423,11 +195,11 @@ std::string refuses_shim(std::span<const std::string> argv, std::size_t word,
                            printable(typed));
     const Peeled peeled = peel_prefixes(argv, word);
     const std::size_t inner = std::min(peeled.inner, argv.size() - 1);
-    if (!launcher_kind(argv[inner]).empty())
+    if (is_launcher_name(argv[inner]))
         return fmt::format("each rank starts '{}', which starts ranks itself",
                            printable(argv[inner]));
     for (const std::string& name : peeled.prefixes)
-        if (find_prefix(name)->kind == Kind::container || name == "ssh")
+        if (prefix_place(name) == Place::container || name == "ssh")
             return fmt::format("each rank starts in another place, behind '{}'", name);
     const bool shell =
         !interpreter.empty() && !is_python(interpreter[0]) && script_python(path, host).empty();

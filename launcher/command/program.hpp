@@ -9,6 +9,7 @@
 
 #include "launcher/command/command.hpp"
 #include "launcher/command/host.hpp"
+#include "launcher/command/prefixes.hpp"
 
 /// Words of a command line that are no options: prefix commands, launchers, interpreters.
 namespace toporun::launcher {
@@ -19,22 +20,8 @@ std::string base_name(const std::string& word);
 /// A Python interpreter by its name: python, python3, python3.11, pypy3.
 bool is_python(const std::string& word);
 
-/// A command that starts several ranks, by its name; "" = none. Open MPI and Hydra are "mpi".
-std::string launcher_kind(const std::string& word);
-
-/// What stands in front of the program.
-struct Peeled {
-    std::vector<std::string> prefixes;  ///< base names, outermost first
-    std::size_t inner = 0;              ///< the word behind them; the end of argv when not found
-    /// The inner command starts in another place (container, other host, other user) or is text for
-    /// a shell: neither variables nor paths are certain there.
-    bool opaque = false;
-    /// The position of the shell (`bash`, `sh`, ...) that ends it, when all before it start here.
-    std::optional<std::size_t> shell;
-};
-
-/// Peels prefix commands (env, numactl, singularity exec, ...) off argv[first...].
-Peeled peel_prefixes(std::span<const std::string> argv, std::size_t first);
+/// The name of a command that starts several ranks.
+bool is_launcher_name(const std::string& word);
 
 /// The Python that the first lines of a script name, resolved: `#!/path/python3`, `#!/usr/bin/env
 /// python3`, and the two-line form that installers write for long paths. "" = another program.

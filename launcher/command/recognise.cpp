@@ -42,87 +42,44 @@ Mpi mpi_of_version(const std::string& text) {
     return Mpi::other;
 }
 
-Mpi mpi_family(const Command& command, const Host& host) {
-    const std::string real = base_name(host.real_path(command.executable));
-    const std::string typed = base_name(command.argv[0]);
-    for (const std::string& name : {real, typed})
+Mpi mpi_family(const std::string& typed, const std::string& path, const Host& host) {
+    for (const std::string& name : {base_name(host.real_path(path)), base_name(typed)})
         for (const auto& [program, family] : kMpiPrograms)
             if (program == name) return family;
-    return mpi_of_version(host.version_text(command.executable));
+    return mpi_of_version(path.empty() ? "" : host.version_text(path));
 }
 
-Command recognise_mpi(Command command, const Environment& environment, const Host& host) {
-    if (command.executable.empty())
-        return export_only(std::move(command), "the command is not found");
-    switch (mpi_family(command, host)) {
+Command recognise_mpi(Command command, const Site& site, const Environment& environment,
+                      const Host& host) {
+    const std::string& typed = command.argv[site.word];
+    switch (mpi_family(typed, site.path, host)) {
         case Mpi::openmpi4:
-            return recognise_openmpi(std::move(command), 4, environment, host);
+            return recognise_openmpi(std::move(command), site, 4, environment, host);
         case Mpi::openmpi5:
-            return recognise_openmpi(std::move(command), 5, environment, host);
+            return recognise_openmpi(std::move(command), site, 5, environment, host);
         case Mpi::hydra:
-            return recognise_hydra(std::move(command), host);
+            return recognise_hydra(std::move(command), site, environment, host);
         case Mpi::other:
             break;
     }
-    const std::string reason = fmt::format(
-        "which MPI '{}' belongs to is not known: only Open MPI and Hydra are", command.argv[0]);
+    const std::string reason =
+        site.path.empty()
+            ? fmt::format("'{}' is not found here", typed)
+            : fmt::format("which MPI '{}' belongs to is not known: only Open MPI and Hydra are",
+                          typed);
     return export_only(std::move(command), printable(reason));
 }
 
-/// The word behind `-m MODULE` in a Python command line, and the module; `word` 0 when there is
-/// none.
-struct PythonModule {
-    std::string module;
-    std::size_t word = 0;
-};
-
-PythonModule python_module(const std::vector<std::string>& argv) {
-    constexpr std::string_view kWithValue = "WX";
-    for (std::size_t i = 1; i < argv.size(); ++i) {
-        const std::string& word = argv[i];
-        if (word.size() < 2 || word[0] != '-' || word == "--") return {};
-        if (word == "--check-hash-based-pycs") ++i;
-        if (word.starts_with("--")) continue;
-        for (std::size_t at = 1; at < word.size(); ++at) {
-            const bool last = at + 1 == word.size();
-            if (word[at] == 'c') return {};
-            if (word[at] == 'm')
-                return last ? PythonModule{i + 1 < argv.size() ? argv[i + 1] : "", i + 2}
-                            : PythonModule{word.substr(at + 1), i + 1};
-            if (kWithValue.find(word[at]) != std::string_view::npos) {
-                if (last) ++i;
-                break;
-            }
-        }
-    }
-    return {};
-}
-
-/// Launchers as Python modules, and the kind that launcher_kind() gives their commands.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kModules = {{
-    {"torch.distributed.run", "torchrun"},
-    {"torch.distributed.launch", "torchrun"},
-    {"accelerate.commands.launch", "accelerate"},
-    {"accelerate.commands.accelerate_cli", "accelerate"},
-    {"deepspeed.launcher.runner", "deepspeed"},
-    {"deepspeed.launcher.launch", "deepspeed"},
-    {"horovod.runner.launch", "horovodrun"},
-    {"composer.cli.launcher", "composer"},
-    {"lightning.fabric.cli", "fabric"},
-}};
-
-std::string module_kind(const std::string& module) {
-    for (const auto& [name, kind] : kModules)
-        if (name == module) return std::string(kind);
-    return {};
-}
-
-/// A launcher that is given variables only. Those that reach other nodes by themselves are not
-/// certain to stay here.
-Command recognise_other(Command command, const std::string& kind) {
-    command.family = kind;
+/// Servers and workers of a cluster start their own processes here: they get the variables.
+Command recognise_server(Command command, const Site& site, const Host& host) {
+    command.job.same_host = true;
+    command.job.gpu_job_unknown = true;
+    command.family = site.kind;
+    command.program = own_interpreter(site, host);
+    if (command.program.empty()) command.program = site.path;
+    command.program_at = {site.word};
     return export_only(std::move(command),
-                       fmt::format("toporun does not read the command line of {}", kind));
+                       fmt::format("{} starts its own processes, each is the server's", site.kind));
 }
 
 /// `srun toporun program`: the step's nodes are the job's.
@@ -133,18 +90,58 @@ std::optional<int> nodes_of_step(const Environment& environment) {
                                                    : std::nullopt;
 }
 
-Command recognise_plain(Command command, const Environment& environment, const Host& host) {
+/// A launcher that is given variables only, and not those of this host.
+Command recognise_away(Command command, const Site& site) {
+    command.family = site.kind;
+    return export_only(
+        std::move(command),
+        fmt::format("toporun does not read the command line of {}, its ranks may start elsewhere",
+                    site.kind));
+}
+
+Command recognise_site(Command command, const Site& site, const Environment& environment,
+                       const Host& host) {
+    command.launcher_at = site.word;
+    if (site.role == Role::away) return recognise_away(std::move(command), site);
+    if (site.role == Role::server) return recognise_server(std::move(command), site, host);
+    const std::string& kind = site.kind;
+    if (kind == "torchrun") return recognise_torchrun(std::move(command), site, environment, host);
+    if (kind == "mpi") return recognise_mpi(std::move(command), site, environment, host);
+    if (kind == "srun") return recognise_srun(std::move(command), site, environment, host);
+    if (kind == "accelerate")
+        return recognise_accelerate(std::move(command), site, environment, host);
+    if (kind == "deepspeed")
+        return recognise_deepspeed(std::move(command), site, environment, host);
+    if (kind == "colossalai") return recognise_colossalai(std::move(command), site, host);
+    if (kind == "composer") return recognise_composer(std::move(command), site, host);
+    if (kind == "fabric") return recognise_fabric(std::move(command), site, host);
+    if (kind == "horovodrun") return recognise_horovodrun(std::move(command), site, host);
+    if (kind == "flux") return recognise_flux(std::move(command), site, environment, host);
+    if (kind == "jsrun") return recognise_jsrun(std::move(command), site, host);
+    return recognise_away(std::move(command), site);
+}
+
+/// What prefixes in front of a launcher mean for its ranks.
+Command behind_prefixes(Command command, const Peeled& peeled) {
+    if (peeled.cleared) command.assignments_at = peeled.inner;
+    if (peeled.binds.empty() || command.job.launcher == "plain") return command;
+    command.job.user_binds = command.job.binding_given = true;
+    command.notes.push_back(fmt::format(
+        "{} chooses the CPUs of all ranks together: toporun does not bind them", peeled.binds));
+    return command;
+}
+
+Command recognise_plain(Command command, const Peeled& peeled, const Environment& environment,
+                        const Host& host) {
     command.job.nodes = nodes_of_step(environment);
-    const Peeled peeled = peel_prefixes(command.argv, 0);
-    command.prefixes = peeled.prefixes;
     command.job.gpu_job_unknown = true;
     const std::string away = shell_leaves_host(command.argv, 0, environment, host);
     command.job.same_host = (!peeled.opaque || peeled.shell) && away.empty();
     command.program = innermost_program(command.argv, 0, host);
     const bool found = peeled.inner < command.argv.size();
     if (found) command.program_at = {peeled.inner};
-    const std::string inner = found ? launcher_kind(command.argv[peeled.inner]) : "";
-    if (!peeled.prefixes.empty() && !inner.empty()) {
+    if (peeled.cleared) command.assignments_at = peeled.inner;
+    if (found && !peeled.prefixes.empty() && is_launcher_name(command.argv[peeled.inner])) {
         command.job.gpu_job_unknown = false;
         command.job.same_host = false;
         command.notes.push_back(fmt::format(
@@ -209,23 +206,56 @@ bool is_this_host(const std::string& name, const Host& host) {
     });
 }
 
+Environment variables_of_ranks(const Command& command, Environment environment) {
+    if (command.given.cleared) environment.clear();
+    for (const std::string& name : command.given.removed) environment.erase(name);
+    for (const auto& [name, value] : command.given.set) environment[name] = value;
+    return environment;
+}
+
+std::string structure_text(const Command& command) {
+    std::string name = "a plain program";
+    if (command.launcher_at)
+        name = command.family.empty() ? printable(base_name(command.argv[*command.launcher_at]))
+                                      : command.family;
+    std::string text = "recognised: " + name;
+    if (!command.prefixes.empty()) text += fmt::format(" behind {}", join(command.prefixes, ", "));
+    const auto count = [](const std::optional<int>& number, std::string_view one,
+                          std::string_view several) {
+        if (!number) return fmt::format("? {}", several);
+        return fmt::format("{} {}", *number, *number == 1 ? one : several);
+    };
+    if (command.job.launcher != "plain")
+        text += fmt::format(", {} x {}", count(command.job.nodes, "node", "nodes"),
+                            count(command.job.ranks_per_node, "rank", "ranks"));
+    std::vector<std::string> programs;
+    for (const std::size_t at : command.program_at)
+        if (at < command.argv.size()) programs.push_back(printable(shell_word(command.argv[at])));
+    if (!programs.empty()) text += ", program " + join(programs, " and ");
+    switch (command.rewrite) {
+        case Rewrite::environment:
+            return text + "; shim through PYTHON_EXEC";
+        case Rewrite::inserted:
+            return text + "; shim inserted";
+        case Rewrite::export_only:
+            break;
+    }
+    return text + "; variables only: " + command.export_only_reason;
+}
+
 Command recognise(std::vector<std::string> argv, const Environment& environment, const Host& host) {
     Command command;
     command.argv = std::move(argv);
     if (command.argv.empty()) return export_only(std::move(command), "no command was given");
     command.executable = host.find_executable(command.argv[0]);
-    std::string kind = launcher_kind(command.argv[0]);
-    std::size_t first = 1;
-    if (is_python(command.argv[0])) {
-        const PythonModule module = python_module(command.argv);
-        kind = module_kind(module.module);
-        first = module.word;
-    }
-    if (kind == "torchrun") return recognise_torchrun(std::move(command), first, environment, host);
-    if (kind == "mpi") return recognise_mpi(std::move(command), environment, host);
-    if (kind == "srun") return recognise_srun(std::move(command), environment, host);
-    if (!kind.empty()) return recognise_other(std::move(command), kind);
-    return recognise_plain(std::move(command), environment, host);
+    const Peeled peeled = peel_prefixes(command.argv, 0);
+    command.prefixes = peeled.prefixes;
+    if (!peeled.opaque) command.given = {peeled.set, peeled.removed, peeled.cleared};
+    const Site site = find_site(command.argv, peeled, host);
+    if (site.role == Role::none)
+        return recognise_plain(std::move(command), peeled, environment, host);
+    const Environment inner = variables_of_ranks(command, environment);
+    return behind_prefixes(recognise_site(std::move(command), site, inner, host), peeled);
 }
 
 }  // namespace toporun::launcher

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/text.hpp"
+#include "launcher/command/contexts.hpp"
 #include "launcher/command/families.hpp"
 #include "launcher/command/options.hpp"
 #include "launcher/command/program.hpp"
@@ -54,7 +55,7 @@ constexpr std::array kSrunOptions = {
     flag("reboot"),
     flag("spread-job"),
     flag("stepmgr"),
-    flag("test-only"),
+    flag("test-only", Meaning::opaque),
     flag("use-min-nodes"),
     flag("wait-for-children"),
     flag("consolidate-segments"),
@@ -261,41 +262,93 @@ std::string gpu_bind(const Scan& scan) {
     return own_given ? own : implied;
 }
 
-std::string narrowed_export(const Scan& scan, const Environment& environment) {
+/// srun's --export list, "" when all variables are handed over. NIL counts as NONE.
+std::string export_list(const Scan& scan, const Environment& environment) {
     const Given* given = last_given(scan, Meaning::export_list);
     const std::string list =
         given != nullptr ? given->value : variable(environment, "SLURM_EXPORT_ENV");
-    if (list.empty() || list == "ALL" || list.starts_with("ALL,")) return {};
-    return fmt::format("srun hands over only '--export={}': toporun's variables do not arrive",
-                       printable(list));
+    return list == "ALL" || list.starts_with("ALL,") ? "" : list;
+}
+
+/// One srun that starts torchrun and the like on this node: its workers inherit the environment.
+Command nested_launcher(Command command, const Site& site, const Environment& environment,
+                        const Host& host) {
+    const std::string name = printable(command.argv[site.word]);
+    Command inner = command;
+    if (site.kind == "torchrun")
+        inner = recognise_torchrun(command, site, environment, host);
+    else if (site.kind == "accelerate")
+        inner = recognise_accelerate(command, site, environment, host);
+    const bool one_task = command.job.ranks_per_node.value_or(1) == 1;
+    if (inner.rewrite == Rewrite::environment && command.job.same_host && one_task &&
+        !command.drops_variables) {
+        inner.job.gpu_bind = command.job.gpu_bind;
+        inner.job.user_binds = inner.job.user_binds || command.job.user_binds;
+        return inner;
+    }
+    command.program_at = {site.word};
+    return export_only(
+        std::move(command),
+        fmt::format("each task starts '{0}': put toporun in front of it, srun ... toporun {0} ...",
+                    name));
+}
+
+/// Why toporun's shim cannot stand in front of the tasks; "" when it can.
+std::string srun_obstacle(const std::vector<Context>& contexts, const env::Job& job,
+                          const Environment& environment) {
+    if (const std::string problem = contexts_problem(contexts); !problem.empty()) return problem;
+    for (const Context& context : contexts)
+        if (last_given(context.scan, Meaning::container) != nullptr)
+            return "srun starts the ranks in containers";
+    if (job.same_host) return {};
+    return variable(environment, "SLURM_JOB_ID").empty()
+               ? "srun may start the ranks on other hosts"
+               : "srun starts the ranks on other hosts too: in the job script, srun ... toporun "
+                 "COMMAND decides on each node";
 }
 
 }  // namespace
 
-Command recognise_srun(Command command, const Environment& environment, const Host& host) {
+Command recognise_srun(Command command, const Site& site, const Environment& environment,
+                       const Host& host) {
     command.job.launcher = "srun";
     command.family = "srun";
-    const Scan scan = scan_options(command.argv, 1, command.argv.size(), kSrunTable);
-    if (!scan.problem.empty()) return export_only(std::move(command), scan.problem);
+    const std::vector<Context> contexts = read_contexts(command.argv, site.first, kSrunTable);
+    const Scan& scan = contexts.front().scan;
+    for (const Context& context : contexts)
+        if (!context.scan.problem.empty())
+            return export_only(std::move(command), context.scan.problem);
     command.job = read_counts(std::move(command.job), scan, environment);
-    command.job.same_host = stays_here(scan, command.job, environment, host);
+    if (contexts.size() > 1) command.job.ranks_per_node.reset();
+    command.job.same_host = true;
+    for (const Context& context : contexts)
+        command.job.same_host =
+            command.job.same_host && stays_here(context.scan, command.job, environment, host);
     command.job.gpu_bind = gpu_bind(scan);
     const Given* policy = last_given(scan, Meaning::bind_policy);
     command.job.binding_given = policy != nullptr;
     command.job.user_binds = policy != nullptr && policy->value.find("none") == std::string::npos;
-    if (const std::string note = narrowed_export(scan, environment); !note.empty())
-        command.notes.push_back(note);
-    if (last_given(scan, Meaning::no_launch) != nullptr)
-        return export_only(std::move(command), "srun only prints its help or its version");
-    if (scan.program < command.argv.size() && last_given(scan, Meaning::opaque) == nullptr) {
-        command.program_at = {scan.program};
-        if (last_given(scan, Meaning::container) == nullptr)
-            command.program = innermost_program(command.argv, scan.program, host);
+    const std::string handed_over = export_list(scan, environment);
+    command.drops_variables = !handed_over.empty();
+    if (const Given* list = last_given(scan, Meaning::export_list))
+        add_assignments(command.given.set, list->value, ',');
+    const std::string obstacle = srun_obstacle(contexts, command.job, environment);
+    const bool containers = obstacle.find("containers") != std::string::npos;
+    if (obstacle.empty() || last_given(scan, Meaning::opaque) == nullptr)
+        if (last_given(scan, Meaning::no_launch) == nullptr)
+            command = add_programs(std::move(command), contexts, host);
+    if (containers) command.program.clear();
+    if (!obstacle.empty()) {
+        if (command.drops_variables)
+            command.notes.push_back(
+                fmt::format("srun hands over only '--export={}': toporun's variables do not arrive",
+                            printable(handed_over)));
+        return export_only(std::move(command), obstacle);
     }
-    const bool here = command.job.same_host;
-    return export_only(std::move(command),
-                       here ? "srun starts the ranks itself, toporun is not in front of them"
-                            : "srun may start the ranks on other hosts or in containers");
+    const Peeled peeled = peel_prefixes(command.argv, scan.program);
+    if (const Site inner = find_site(command.argv, peeled, host); inner.role == Role::launcher)
+        return nested_launcher(std::move(command), inner, environment, host);
+    return insert_shim(std::move(command), site, program_words(contexts), host);
 }
 
 }  // namespace toporun::launcher

@@ -137,39 +137,23 @@ Command read_counts(Command command, const Scan& scan, const Environment& enviro
     return command;
 }
 
-/// pyenv's stand-in for a program: a shell script that becomes the chosen version's program.
-bool is_pyenv_script(const std::string& path, const Host& host) {
-    const std::string text = host.read_file(path, 4096).value_or("");
-    return text.starts_with("#!") && text.find("/pyenv\" exec \"$program\"") != std::string::npos;
-}
-
-/// The Python that torchrun itself runs with, and so starts its workers with. "" when it is not
-/// known, as behind another script: that one may enter a container, where the shim's path means
-/// nothing.
-std::string own_interpreter(const Command& command, std::size_t first, const Host& host) {
-    const bool by_module = first > 1;
-    if (!by_module) return script_python(command.executable, host);
-    const bool program = host.read_file(command.executable, 4).value_or("") == "\177ELF";
-    return program ? command.executable : "";
-}
-
 }  // namespace
 
-Command recognise_torchrun(Command command, std::size_t first, const Environment& environment,
+Command recognise_torchrun(Command command, const Site& site, const Environment& environment,
                            const Host& host) {
     command.job.launcher = "torchrun";
     command.family = "torchrun";
     command.job.same_host = true;  // one agent per node: its workers are its own children
-    command.interpreter = own_interpreter(command, first, host);
+    command.interpreter = own_interpreter(site, host);
     command.program = command.interpreter;
-    const Scan scan = scan_options(command.argv, first, command.argv.size(), kTorchrunTable);
-    if (!scan.problem.empty()) return export_only(std::move(command), scan.problem);
-    if (last_given(scan, Meaning::no_launch) != nullptr)
-        return export_only(std::move(command), "torchrun only prints its help");
+    const Scan scan = scan_options(command.argv, site.first, command.argv.size(), kTorchrunTable);
+    if (const std::string problem = scan_problem(scan, site); !problem.empty())
+        return export_only(std::move(command), problem);
     command = read_counts(std::move(command), scan, environment);
     command.job.user_binds = command.job.binding_given =
         value_of(scan, environment, Meaning::binds, "NUMA_BINDING").has_value();
-    if (scan.program < command.argv.size()) command.program_at = {scan.program};
+    const bool program = scan.program < command.argv.size();
+    if (program) command.program_at = {scan.program};
     command.job.cpu_job = says_cpu(command.argv, scan.program);
     // Its versions before 1.9 do not read the variables.
     if (std::find(command.argv.begin(), command.argv.end(), "torch.distributed.launch") !=
@@ -180,17 +164,16 @@ Command recognise_torchrun(Command command, std::size_t first, const Environment
                            "with --run-path torchrun starts no program for its workers");
     if (flag_of(scan, environment, Meaning::no_python, "NO_PYTHON")) {
         command.program = innermost_program(command.argv, scan.program, host);
-        return export_only(std::move(command),
-                           "with --no-python torchrun does not ask for an interpreter");
+        if (!program) return export_only(std::move(command), "no program was given");
+        return insert_shim(std::move(command), site, {{scan.program, command.argv.size(), ""}},
+                           host);
     }
     // Behind pyenv the shim asks its parent, which is the interpreter by then.
-    if (command.interpreter.empty() && !is_pyenv_script(command.executable, host))
-        return export_only(
-            std::move(command),
-            fmt::format("the Python interpreter of '{}' is not known", printable(command.argv[0])));
-    command.rewrite = Rewrite::environment;
-    command.job.shim = true;
-    return command;
+    if (command.interpreter.empty() && !parent_tells_interpreter(site, host)) {
+        const std::string reason = interpreter_unknown(command, site);
+        return export_only(std::move(command), reason);
+    }
+    return use_python_exec(std::move(command));
 }
 
 }  // namespace toporun::launcher

@@ -6,17 +6,27 @@
 using namespace toporun;
 using namespace toporun::tests;
 
-TEST_CASE("Hydra command lines are read but not rewritten") {
+TEST_CASE("Hydra command lines get the shim in front of each program that starts here") {
     const std::vector<Row> rows = {
-        {"mpiexec.hydra -n 4 -genv A 1 -env B 2 ./train : -n 4 ./u", kNo, {9, 13}, kAny, 8},
-        {"mpiexec.hydra -n=4 ./train", kNo, {2}, kAny, 4},
-        {"mpiexec.hydra -genv A=1 B -n 4 ./train", kNo, {6}, kAny, 4},
+        {"mpiexec.hydra -n 4 -genv A 1 -env B 2 ./train : -n 4 ./u", kIn, {9, 13}, 1, 8},
+        {"mpiexec.hydra -n=4 ./train", kIn, {2}, 1, 4},
+        {"mpiexec.hydra -genv A=1 -n 4 ./train", kIn, {5}, 1, 4},
+        {"mpiexec.hydra -genv A=1 ./train -n 4", kIn, {3}, 1, kAny},
+        {"mpiexec.hydra -genvnone -n 4 ./train", kIn, {4}, 1, 4},
         {"mpiexec.hydra -ppn 2 -hosts a,b -n 4 ./train", kNo, {7}, 2, 2},
-        {"mpiexec.hydra -bind-to core -n 4 ./train", kNo, {5}, kAny, 4, true},
+        {"mpiexec.hydra -hosts node-a -n 4 ./train", kIn, {5}, 1, 4},
+        {"mpiexec.hydra -bind-to core -n 4 ./train", kIn, {5}, 1, 4, true},
         {"mpiexec.hydra -configfile f", kNo, {}},
         {"mpiexec.hydra -f hosts -n 4 ./train", kNo, {5}},
+        {"mpiexec.hydra -rmk pbs -n 4 ./train", kNo, {5}},
+        {"mpiexec.hydra -- -n 4 ./train", kNo, {}},
+        {"mpiexec.hydra -n 4 ./missing", kNo, {3}, 1, 4},
+        {"mpiexec.hydra -n 4 ./train", kNo, {3}, kAny, kAny, false, {{"HYDRA_HOST_FILE", "/x"}}},
+        {"mpiexec.hydra -n 4 ./train", kNo, {3}, kAny, kAny, false, {{"PBS_NODEFILE", "/x"}}},
     };
     for (const Row& row : rows) check(row, "hydra");
+    CHECK(read("mpiexec.hydra -genvnone -n 4 ./train").drops_variables);
+    CHECK(read("mpiexec.hydra -genv A 1 ./train").given.set.at("A") == "1");
 }
 
 TEST_CASE("options of srun by which each task sees other GPUs are kept as they were said") {
@@ -52,7 +62,7 @@ TEST_CASE("hosts of MPI launchers are kept in the order in which they were named
     }
 }
 
-TEST_CASE("srun command lines are read but not rewritten") {
+TEST_CASE("srun command lines get the shim where the tasks start on this node") {
     const Environment one_node = {
         {"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "1"}, {"SLURM_JOB_NODELIST", "node-a"}};
     const std::vector<Row> rows = {
@@ -73,7 +83,18 @@ TEST_CASE("srun command lines are read but not rewritten") {
         {"srun --mpibind=on ./train", kNo, {2}},
         {"srun --mpibind on ./train", kNo, {}},
         {"srun --mpi pmix -n 2 ./train -N 4", kNo, {5}},
-        {"srun -n 4 ./train", kNo, {3}, 1, 4, false, one_node},
+        {"srun -n 4 ./train", kIn, {3}, 1, 4, false, one_node},
+        {"srun -n 4 numactl -N0 ./train", kIn, {3}, 1, 4, true, one_node},
+        {"srun -n1 ./s : -n3 ./w", kIn, {2, 5}, 1, kAny, false, one_node},
+        {"srun -n1 ./s : -n3 ./missing", kNo, {2, 5}, 1, kAny, false, one_node},
+        {"srun -n 4 ./missing", kNo, {3}, 1, 4, false, one_node},
+        {"srun -n 4 -w node-b ./train", kNo, {5}, 1, 4, false, one_node},
+        {"srun -n 4 --multi-prog conf", kNo, {}, 1, 4, false, one_node},
+        {"srun -n 4 --pty ./train", kNo, {}, 1, 4, false, one_node},
+        {"srun -n 4 --container-name=x ./train", kNo, {4}, 1, 4, false, one_node},
+        {"srun -n 8 torchrun t.py", kNo, {3}, 1, 8, false, one_node},
+        {"srun -n 1 --export=NONE torchrun t.py", kNo, {4}, 1, 1, false, one_node},
+        {"srun -n 4 mpirun ./train", kNo, {3}, 1, 4, false, one_node},
         {"srun ./train",
          kNo,
          {1},
@@ -89,6 +110,24 @@ TEST_CASE("srun command lines are read but not rewritten") {
     CHECK_FALSE(read("srun -n 4 ./train").job.same_host);
     CHECK(read("srun --export=NONE ./train").notes.size() == 1);
     CHECK(read("srun --export=ALL,A=1 ./train").notes.empty());
+    CHECK(read("srun --export=ALL,A=1 ./train").given.set.at("A") == "1");
+    CHECK(read("srun -n 2 --export=NONE ./train", one_node).drops_variables);
+    CHECK_FALSE(read("srun -n 2 --export=ALL,A=1 ./train", one_node).drops_variables);
+}
+
+TEST_CASE("one task of srun on this node that is a torchrun hands its environment on") {
+    const Environment one_node = {
+        {"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "1"}, {"SLURM_JOB_NODELIST", "node-a"}};
+    check({"srun -n 1 torchrun --nproc-per-node=8 t.py", kEnv, {5}, 1, 8, false, one_node},
+          "torchrun");
+    check({"srun -n 1 numactl -N0 torchrun --nproc-per-node=8 t.py",
+           kEnv,
+           {7},
+           1,
+           8,
+           false,
+           one_node},
+          "torchrun");
 }
 
 TEST_CASE("everything else is a plain command that is only given variables") {
@@ -132,15 +171,18 @@ TEST_CASE("everything else is a plain command that is only given variables") {
         {"ssh node-b ./train", "", false},
         {"singularity exec --nv -B /a:/b i.sif python t.py", "", false},
         {"docker run --rm -v /a:/b image python t.py", "", false},
-        {"env A=1 torchrun t.py", "/venv/bin/python", false, true},
-        {"numactl -N 0 mpirun -np 2 ./train", "/usr/bin/mpirun", false, true},
-        {"uv run torchrun t.py", "/venv/bin/python", false, true},
-        {"conda run -n e torchrun t.py", "/venv/bin/python", false, true},
+        {"ssh node-b torchrun t.py", "", false},
+        {"docker run image torchrun t.py", "", false, true},
+        {"bash -c torchrun", "", true},
+        {"sbatch job.sh", "", false},
+        {"torchx run t", "", false},
+        {"flux submit -n 2 ./train", "", false},
+        {"ray job submit -- python t.py", "", false},
+        {"mpirun_rsh -np 2 ./train", "", false},
+        {"accelerate config", "/venv/bin/python", true},
         {"singularity exec i.sif torchrun t.py", "", false, true},
-        {"perf record torchrun t.py", "/venv/bin/python", false, true},
-        {"accelerate launch t.py", "", false},
-        {"deepspeed --num_gpus 8 t.py", "", false},
-        {"python -m accelerate.commands.launch t.py", "", false},
+        {"taskset -p 7", "", true},
+        {"env -S ./train", "", false},
         {"env", "", true},
         {"env A=1", "", true},
         {"numactl", "", true},

@@ -1,0 +1,90 @@
+#include "launcher/command/places.hpp"
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "launcher/command/families.hpp"
+
+namespace toporun::launcher {
+namespace {
+
+/// `node:4` without its slots; an IPv6 address in brackets without them.
+std::string without_slots(const std::string& host) {
+    if (host.starts_with('[')) return host.substr(1, host.find(']') - 1);
+    return host.substr(0, host.find(':'));
+}
+
+}  // namespace
+
+void add_host_file(Places& places, const std::string& path, bool ranks, const Host& host) {
+    const auto text = host.read_file(path, kListBytes);
+    if (!text) places.unknown = true;
+    for (std::string line : split(text.value_or(""), '\n')) {
+        line = trim(std::string_view(line).substr(0, line.find('#')));
+        if (ranks) {
+            const std::size_t equals = line.find('=');
+            line = equals == std::string::npos ? "" : trim(line.substr(equals + 1));
+        }
+        line = line.substr(0, line.find_first_of(" \t"));
+        if (ranks && line.starts_with('+')) places.unknown = true;
+        if (!line.empty()) places.add(without_slots(line));
+    }
+}
+
+void add_host_list(Places& places, const std::string& list) {
+    for (const std::string& host : split(list, ',')) {
+        const std::string name(trim(host));
+        if (name.starts_with('+')) places.unknown = true;  // relative to the allocation
+        if (name.empty()) continue;
+        places.add(without_slots(name));
+        const std::size_t colon = name.rfind(':');
+        const auto slots = colon == std::string::npos ? std::optional<long long>(1)
+                                                      : to_integer(name.substr(colon + 1));
+        if (slots && *slots > 0 && *slots < 100'000)
+            places.slots = places.slots.value_or(0) + static_cast<int>(*slots);
+    }
+}
+
+void add_allocation(Places& places, const Environment& environment, const Host& host) {
+    if (!variable(environment, "SLURM_JOB_ID").empty()) {
+        const bool one = variable(environment, "SLURM_JOB_NUM_NODES") == "1" ||
+                         variable(environment, "SLURM_NNODES") == "1";
+        const std::string list = variable(environment, "SLURM_JOB_NODELIST");
+        if (one && !list.empty() && list != variable(environment, "SLURMD_NODENAME"))
+            places.add(list);
+        places.unknown = places.unknown || !one;
+    }
+    for (const char* name : {"PBS_NODEFILE", "PE_HOSTFILE", "LSB_DJOB_HOSTFILE", "COBALT_NODEFILE"})
+        if (const std::string file = variable(environment, name); !file.empty())
+            add_host_file(places, file, false, host);
+    for (const char* name : {"FLUX_JOB_ID", "LSB_HOSTS"})
+        places.unknown = places.unknown || !variable(environment, name).empty();
+}
+
+std::set<std::string> distinct_hosts(const std::set<std::string>& names, const Host& host) {
+    std::set<std::string> hosts;
+    for (const std::string& name : names)
+        hosts.insert(is_this_host(name, host) ? "localhost" : name);
+    return hosts;
+}
+
+std::string other_host(const Places& places, const Host& host) {
+    for (const std::string& name : places.hosts)
+        if (!is_this_host(name, host)) return name;
+    return {};
+}
+
+std::string not_here(const Places& places, const Host& host) {
+    if (const std::string other = other_host(places, host); !other.empty())
+        return fmt::format("ranks start on another host, '{}'", printable(other));
+    return places.unknown ? "the hosts of the ranks are not known here" : "";
+}
+
+std::string settle_places(env::Job& job, const Places& places, const Host& host) {
+    job.hosts = places.order;
+    const std::string reason = not_here(places, host);
+    job.same_host = reason.empty();
+    return reason;
+}
+
+}  // namespace toporun::launcher

@@ -1,0 +1,284 @@
+// Launchers written in Python that start a Python script with their own interpreter.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "launcher/command/families.hpp"
+#include "launcher/command/places.hpp"
+#include "launcher/command/program.hpp"
+#include "launcher/command/python_tables.hpp"
+
+namespace toporun::launcher {
+namespace {
+
+/// The words that name the interpreter, in place of those that the launcher would have put there.
+struct PythonWords {
+    std::string switch_off;  ///< the launcher's option for a program that is no Python script
+    bool unbuffered = true;  ///< the launcher starts its interpreter with -u
+};
+
+/// `--no_python SHIM PYTHON -u [-m] script`: the module switch goes, both together are an error.
+std::vector<Edit> python_edits(const Scan& scan, const std::string& interpreter,
+                               const PythonWords& words) {
+    std::vector<Edit> edits;
+    bool module = false;
+    for (const Given& given : scan.given) {
+        if (given.meaning != Meaning::module) continue;
+        if (!module) edits.push_back({given.at, true, {}, false, {}});
+        module = true;
+    }
+    std::vector<std::string> python = {interpreter};
+    if (words.unbuffered) python.emplace_back("-u");
+    if (module) python.emplace_back("-m");
+    if (scan.options_end == scan.program) {
+        edits.push_back({scan.program, false, {words.switch_off}, true, python});
+    } else {  // `--` stands between
+        edits.push_back({scan.options_end, false, {words.switch_off}, false, {}});
+        edits.push_back({scan.program, false, {}, true, python});
+    }
+    return edits;
+}
+
+/// A switch among other letters (`-mq`) or given twice cannot be taken out as one word.
+bool module_switch_is_a_word(const Scan& scan, const std::vector<std::string>& argv) {
+    std::size_t switches = 0;
+    for (const Given& given : scan.given) {
+        if (given.meaning != Meaning::module) continue;
+        ++switches;
+        if (argv[given.at].size() > 2 && argv[given.at][1] != '-') return false;
+    }
+    return switches <= 1;
+}
+
+/// The script and what starts it; the reason when there is nothing to put a shim in front of.
+std::string script_of(Command& command, const Scan& scan, const Site& site, const Host& host) {
+    command.interpreter = own_interpreter(site, host);
+    command.program = command.interpreter;
+    if (const std::string problem = scan_problem(scan, site); !problem.empty()) return problem;
+    if (scan.program >= command.argv.size()) return "no program was given";
+    command.program_at = {scan.program};
+    if (last_given(scan, Meaning::no_python) != nullptr)
+        command.program = innermost_program(command.argv, scan.program, host);
+    return {};
+}
+
+/// The shim in front of the script, or of the program where the launcher's switch says that it is
+/// no script.
+Command insert_python(Command command, const Scan& scan, const Site& site, const Host& host,
+                      const PythonWords& words) {
+    if (last_given(scan, Meaning::no_python) != nullptr)
+        return insert_shim(std::move(command), site, {{scan.program, command.argv.size(), ""}},
+                           host);
+    if (command.interpreter.empty()) {
+        const std::string reason = interpreter_unknown(command, site);
+        return export_only(std::move(command), reason);
+    }
+    if (!module_switch_is_a_word(scan, command.argv))
+        return export_only(std::move(command), "the switch for a module is not a word of its own");
+    std::vector<Edit> edits = python_edits(scan, command.interpreter, words);
+    return insert_words(std::move(command), std::move(edits));
+}
+
+Command by_python_exec(Command command, const Site& site, const Host& host) {
+    if (command.interpreter.empty() && !parent_tells_interpreter(site, host)) {
+        const std::string reason = interpreter_unknown(command, site);
+        return export_only(std::move(command), reason);
+    }
+    return use_python_exec(std::move(command));
+}
+
+/// `key: value` at the start of a line of accelerate's YAML file; "" when it is not there.
+std::string config_value(const std::string& text, std::string_view key) {
+    for (const std::string& line : split(text, '\n')) {
+        if (!line.starts_with(key) || line.size() <= key.size() || line[key.size()] != ':')
+            continue;
+        std::string value(trim(std::string_view(line).substr(key.size() + 1)));
+        if (value.size() > 1 && (value[0] == '\'' || value[0] == '"'))
+            value = value.substr(1, value.size() - 2);
+        return value;
+    }
+    return {};
+}
+
+/// accelerate/commands/config/config_args.py: the file that is read when none is named.
+std::string accelerate_config(const Scan& scan, const Environment& environment, const Host& host) {
+    if (const Given* given = last_given(scan, Meaning::config_file))
+        return host.read_file(given->value, kListBytes).value_or("");
+    std::string directory = variable(environment, "HF_HOME");
+    if (directory.empty()) {
+        const std::string cache = variable(environment, "XDG_CACHE_HOME");
+        const std::string home = variable(environment, "HOME");
+        if (cache.empty() && home.empty()) return {};
+        directory = (cache.empty() ? home + "/.cache" : cache) + "/huggingface";
+    }
+    return host.read_file(directory + "/accelerate/default_config.yaml", kListBytes).value_or("");
+}
+
+/// How accelerate goes on with the script.
+struct AccelerateRoute {
+    bool simple = false;  ///< its own interpreter, one process: PYTHON_EXEC is not read
+    std::string away;     ///< why nothing can stand before the ranks; "" = something can
+};
+
+AccelerateRoute accelerate_route(const Scan& scan, const std::string& config,
+                                 const std::optional<int>& ranks, const std::optional<int>& nodes) {
+    const std::string type = config_value(config, "distributed_type");
+    const auto given = [&](Meaning meaning) { return last_given(scan, meaning) != nullptr; };
+    const bool torchrun = given(Meaning::several_processes) || given(Meaning::deepspeed);
+    AccelerateRoute route;
+    if (config_value(config, "compute_environment") == "AMAZON_SAGEMAKER")
+        route.away = "accelerate starts a SageMaker job";
+    else if (!torchrun && (type == "TPU" || type == "XLA"))
+        route.away = "accelerate's TPU launcher takes no program in front of the script";
+    const bool deepspeed = given(Meaning::deepspeed) || type == "DEEPSPEED";
+    const Given* way = last_given(scan, Meaning::elsewhere);
+    const std::string multinode =
+        way != nullptr ? way->value : config_value(config, "deepspeed_multinode_launcher");
+    if (deepspeed && nodes.value_or(1) > 1 && multinode != "standard")
+        route.away = "accelerate hands over to deepspeed, which reaches the other nodes";
+    route.simple =
+        given(Meaning::one_process) || given(Meaning::host_file) ||
+        (!torchrun && (ranks == 1 || (!ranks && type == "NO")) && nodes.value_or(1) == 1);
+    return route;
+}
+
+}  // namespace
+
+Command recognise_accelerate(Command command, const Site& site, const Environment& environment,
+                             const Host& host) {
+    command.job.launcher = command.family = "accelerate";
+    const Scan scan =
+        scan_options(command.argv, site.first, command.argv.size(), kAccelerateOptions);
+    if (const std::string problem = script_of(command, scan, site, host); !problem.empty())
+        return export_only(std::move(command), problem);
+    const std::string config = accelerate_config(scan, environment, host);
+    const auto count = [&](Meaning meaning, std::string_view key) {
+        const auto given = given_count(scan, meaning);
+        return given ? given : positive_count(config_value(config, key));
+    };
+    command.job.nodes = count(Meaning::nodes, "num_machines").value_or(1);
+    const auto total = count(Meaning::total_ranks, "num_processes");
+    const int nodes = command.job.nodes.value_or(1);
+    if (total && *total % nodes == 0) command.job.ranks_per_node = *total / nodes;
+    if (const Given* given = last_given(scan, Meaning::master_address))
+        command.job.rendezvous = given->value;
+    command.job.user_binds = command.job.binding_given =
+        last_given(scan, Meaning::binds) != nullptr;
+    command.job.cpu_job = last_given(scan, Meaning::one_process) != nullptr;
+    const AccelerateRoute route = accelerate_route(scan, config, total, command.job.nodes);
+    if (!route.away.empty()) return export_only(std::move(command), route.away);
+    Places places;
+    if (const Given* given = last_given(scan, Meaning::host_file))
+        add_host_file(places, given->value, false, host);
+    if (const std::string away = settle_places(command.job, places, host); !away.empty())
+        return export_only(std::move(command), away);
+    if (route.simple || last_given(scan, Meaning::no_python) != nullptr)
+        return insert_python(std::move(command), scan, site, host, {"--no_python", true});
+    return by_python_exec(std::move(command), site, host);
+}
+
+Command recognise_deepspeed(Command command, const Site& site, const Environment& environment,
+                            const Host& host) {
+    command.job.launcher = command.family = "deepspeed";
+    const Scan scan =
+        scan_options(command.argv, site.first, command.argv.size(), kDeepspeedOptions);
+    if (const std::string problem = script_of(command, scan, site, host); !problem.empty())
+        return export_only(std::move(command), problem);
+    Places places;
+    const Given* file = last_given(scan, Meaning::host_file);
+    const std::string hosts = file != nullptr ? file->value : "/job/hostfile";
+    const bool hosts_named = host.read_file(hosts, 1).has_value();
+    if (hosts_named) add_host_file(places, hosts, false, host);
+    if (const Given* given = last_given(scan, Meaning::hosts))
+        for (const std::string& part : split(given->value, '@'))
+            places.add(part.substr(0, part.find(':')));
+    // Each node runs its own deepspeed with --no_ssh; without a host file it stays here.
+    const bool own_node = last_given(scan, Meaning::one_rank_per_node) != nullptr;
+    const std::string away = settle_places(command.job, own_node ? Places{} : places, host);
+    if (!hosts_named && !own_node)
+        command.job.nodes = 1;
+    else
+        command.job.nodes = given_count(scan, Meaning::nodes);
+    if (!command.job.nodes && !places.hosts.empty())
+        command.job.nodes = static_cast<int>(distinct_hosts(places.hosts, host).size());
+    command.job.ranks_per_node = given_count(scan, Meaning::ranks_per_node);
+    if (const Given* given = last_given(scan, Meaning::master_address))
+        command.job.rendezvous = given->value;
+    command.job.user_binds = command.job.binding_given =
+        last_given(scan, Meaning::binds) != nullptr;
+    if (!variable(environment, "DLTS_HOSTFILE").empty())
+        return export_only(std::move(command), "the hosts of the ranks are not known here");
+    if (!away.empty()) return export_only(std::move(command), away);
+    if (last_given(scan, Meaning::elsewhere) != nullptr) {
+        command.job.same_host = false;
+        return export_only(
+            std::move(command),
+            "with --force_multi deepspeed starts the ranks through another launcher");
+    }
+    if (const Given* given = last_given(scan, Meaning::launcher);
+        given != nullptr && (given->value == "slurm" || given->value == "SLURM")) {
+        command.job.same_host = false;
+        return export_only(std::move(command), "deepspeed's Slurm launcher ignores --no_python");
+    }
+    return insert_python(std::move(command), scan, site, host, {"--no_python", true});
+}
+
+Command recognise_colossalai(Command command, const Site& site, const Host& host) {
+    command.job.launcher = command.family = "colossalai";
+    const Scan scan =
+        scan_options(command.argv, site.first, command.argv.size(), kColossalaiOptions);
+    if (const Given* module = last_given(scan, Meaning::program_is_module);
+        module != nullptr && scan.problem.empty()) {
+        command.interpreter = command.program = own_interpreter(site, host);
+        command.program_at = {scan.program - 1};
+    } else if (const std::string problem = script_of(command, scan, site, host); !problem.empty()) {
+        return export_only(std::move(command), problem);
+    }
+    Places places;
+    if (const Given* given = last_given(scan, Meaning::hosts)) add_host_list(places, given->value);
+    if (const Given* given = last_given(scan, Meaning::host_file))
+        add_host_file(places, given->value, false, host);
+    const std::string away = settle_places(command.job, places, host);
+    if (!places.unknown)
+        command.job.nodes =
+            std::max(1, static_cast<int>(distinct_hosts(places.hosts, host).size()));
+    command.job.ranks_per_node = given_count(scan, Meaning::ranks_per_node);
+    if (const Given* given = last_given(scan, Meaning::master_address))
+        command.job.rendezvous = given->value;
+    if (!away.empty()) return export_only(std::move(command), away);
+    return by_python_exec(std::move(command), site, host);
+}
+
+Command recognise_composer(Command command, const Site& site, const Host& host) {
+    command.job.launcher = command.family = "composer";
+    command.job.same_host = true;  // one on each node: the ranks are its own children
+    const Scan scan = scan_options(command.argv, site.first, command.argv.size(), kComposerOptions);
+    if (const std::string problem = script_of(command, scan, site, host); !problem.empty())
+        return export_only(std::move(command), problem);
+    command.job.ranks_per_node = given_count(scan, Meaning::ranks_per_node);
+    const auto total = given_count(scan, Meaning::total_ranks);
+    const auto& here = command.job.ranks_per_node;
+    if (!total)
+        command.job.nodes = 1;
+    else if (here && *total % *here == 0)
+        command.job.nodes = *total / *here;
+    if (const Given* given = last_given(scan, Meaning::master_address))
+        command.job.rendezvous = given->value;
+    return insert_python(std::move(command), scan, site, host, {"-c", false});
+}
+
+Command recognise_fabric(Command command, const Site& site, const Host& host) {
+    command.job.launcher = command.family = "fabric";
+    command.job.same_host = true;  // it calls torchrun in its own process
+    const Scan scan = scan_options(command.argv, site.first, command.argv.size(), kFabricOptions);
+    if (const std::string problem = script_of(command, scan, site, host); !problem.empty())
+        return export_only(std::move(command), problem);
+    command.job.nodes = given_count(scan, Meaning::nodes).value_or(1);
+    command.job.ranks_per_node = given_count(scan, Meaning::ranks_per_node);
+    if (const Given* given = last_given(scan, Meaning::master_address))
+        command.job.rendezvous = given->value;
+    return by_python_exec(std::move(command), site, host);
+}
+
+}  // namespace toporun::launcher

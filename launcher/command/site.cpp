@@ -1,0 +1,170 @@
+#include "launcher/command/site.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "launcher/command/program.hpp"
+
+namespace toporun::launcher {
+namespace {
+
+struct Known {
+    std::string_view name;  ///< of the command, or of the Python module
+    std::string_view kind;
+    Role role = Role::launcher;
+    /// Words behind the name without which it is no such command, joined by blanks.
+    std::string_view subcommand = {};
+};
+
+/// By the command's name. Open MPI and Hydra are "mpi". The first row that fits counts.
+constexpr std::array kCommands = {
+    Known{"torchrun", "torchrun"},
+    Known{"mpirun", "mpi"},
+    Known{"mpiexec", "mpi"},
+    Known{"orterun", "mpi"},
+    Known{"oshrun", "mpi"},
+    Known{"prterun", "mpi"},
+    Known{"mpirun.openmpi", "mpi"},
+    Known{"mpiexec.openmpi", "mpi"},
+    Known{"mpirun.mpich", "mpi"},
+    Known{"mpiexec.mpich", "mpi"},
+    Known{"mpirun.hydra", "mpi"},
+    Known{"mpiexec.hydra", "mpi"},
+    Known{"srun", "srun"},
+    Known{"accelerate", "accelerate", Role::launcher, "launch"},
+    Known{"accelerate-launch", "accelerate"},
+    Known{"deepspeed", "deepspeed"},
+    Known{"deepspeed.pt", "deepspeed"},
+    Known{"ds", "deepspeed"},
+    Known{"horovodrun", "horovodrun"},
+    Known{"colossalai", "colossalai", Role::launcher, "run"},
+    Known{"composer", "composer"},
+    Known{"flux", "flux", Role::launcher, "run"},
+    Known{"lightning", "fabric", Role::launcher, "run model"},
+    Known{"fabric", "fabric", Role::launcher, "run model"},
+    Known{"fabric", "fabric", Role::launcher, "run"},
+    Known{"jsrun", "jsrun"},
+    Known{"vllm", "vllm", Role::server, "serve"},
+    Known{"trtllm-serve", "trtllm", Role::server},
+    Known{"tritonserver", "tritonserver", Role::server},
+    Known{"text-generation-launcher", "tgi", Role::server},
+    Known{"ray", "ray", Role::server, "start"},
+    Known{"ray", "ray", Role::away, "job"},
+    Known{"ray", "ray", Role::away, "submit"},
+    Known{"ft_launcher", "ft_launcher", Role::away},
+    Known{"mpirun_rsh", "mpirun_rsh", Role::away},
+    Known{"prun", "prun", Role::away},
+    Known{"aprun", "aprun", Role::away},
+    Known{"torchx", "torchx", Role::away},
+    Known{"pdsh", "pdsh", Role::away},
+    Known{"flux", "flux", Role::away, "submit"},
+    Known{"flux", "flux", Role::away, "batch"},
+    Known{"flux", "flux", Role::away, "alloc"},
+    Known{"sbatch", "sbatch", Role::away},
+    Known{"salloc", "salloc", Role::away},
+    Known{"bsub", "bsub", Role::away},
+    Known{"qsub", "qsub", Role::away},
+};
+
+/// By the module behind `python -m`.
+constexpr std::array kModules = {
+    Known{"torch.distributed.run", "torchrun"},
+    Known{"torch.distributed.launch", "torchrun"},
+    Known{"accelerate.commands.launch", "accelerate"},
+    Known{"accelerate.commands.accelerate_cli", "accelerate", Role::launcher, "launch"},
+    Known{"deepspeed.launcher.runner", "deepspeed"},
+    Known{"deepspeed", "deepspeed"},
+    Known{"deepspeed.launcher.launch", "deepspeed-node", Role::away},
+    Known{"horovod.runner.launch", "horovodrun"},
+    Known{"composer.cli.launcher", "composer"},
+    Known{"composer.cli", "composer"},
+    Known{"lightning.fabric.cli", "fabric", Role::launcher, "run"},
+    Known{"sglang.launch_server", "sglang", Role::server},
+    Known{"vllm.entrypoints.openai.api_server", "vllm", Role::server},
+};
+
+/// The word behind `name` and its subcommand; 0 when the subcommand is not there.
+std::size_t behind_subcommand(std::span<const std::string> argv, std::size_t at,
+                              std::string_view subcommand) {
+    while (!subcommand.empty()) {
+        const std::string_view word = subcommand.substr(0, subcommand.find(' '));
+        if (at >= argv.size() || argv[at] != word) return 0;
+        subcommand.remove_prefix(std::min(word.size() + 1, subcommand.size()));
+        ++at;
+    }
+    return at;
+}
+
+/// The module behind `-m` in a Python command line, and the word behind it; `word` 0 when there is
+/// none.
+struct PythonModule {
+    std::string module;
+    std::size_t word = 0;
+};
+
+PythonModule python_module(std::span<const std::string> argv, std::size_t python) {
+    constexpr std::string_view kWithValue = "WX";
+    for (std::size_t i = python + 1; i < argv.size(); ++i) {
+        const std::string& word = argv[i];
+        if (word.size() < 2 || word[0] != '-' || word == "--") return {};
+        if (word == "--check-hash-based-pycs") ++i;
+        if (word.starts_with("--")) continue;
+        for (std::size_t at = 1; at < word.size(); ++at) {
+            const bool last = at + 1 == word.size();
+            if (word[at] == 'c') return {};
+            if (word[at] == 'm')
+                return last ? PythonModule{i + 1 < argv.size() ? argv[i + 1] : "", i + 2}
+                            : PythonModule{word.substr(at + 1), i + 1};
+            if (kWithValue.find(word[at]) != std::string_view::npos) {
+                if (last) ++i;
+                break;
+            }
+        }
+    }
+    return {};
+}
+
+Site site_of(std::span<const Known> table, const std::string& name,
+             std::span<const std::string> argv, std::size_t behind) {
+    for (const Known& known : table) {
+        if (known.name != name) continue;
+        const std::size_t first = behind_subcommand(argv, behind, known.subcommand);
+        if (first > 0) return {known.role, std::string(known.kind), 0, first, false, ""};
+    }
+    return {};
+}
+
+}  // namespace
+
+bool is_launcher_name(const std::string& word) {
+    const std::string name = base_name(word);
+    return std::any_of(kCommands.begin(), kCommands.end(), [&](const Known& known) {
+        return known.name == name && known.role != Role::server;
+    });
+}
+
+Site find_site(std::span<const std::string> argv, std::size_t word, const Host& host) {
+    Site site;
+    if (word >= argv.size()) return site;
+    if (is_python(argv[word])) {
+        const PythonModule module = python_module(argv, word);
+        site = site_of(kModules, module.module, argv, std::min(module.word, argv.size()));
+        site.module = true;
+    } else {
+        site = site_of(kCommands, base_name(argv[word]), argv, word + 1);
+    }
+    site.word = word;
+    site.path = host.find_executable(argv[word]);
+    return site;
+}
+
+Site find_site(std::span<const std::string> argv, const Peeled& peeled, const Host& host) {
+    if (peeled.opaque) return {};
+    Site site = find_site(argv, peeled.inner, host);
+    site.own_path = peeled.own_path;
+    if (!peeled.own_path.empty()) site.path.clear();
+    return site;
+}
+
+}  // namespace toporun::launcher

@@ -1,0 +1,158 @@
+"""Launchers besides Open MPI and torchrun's scripts: the ranks get the shim, and nothing else changes."""
+
+import json
+import os
+import shutil
+import signal
+import unittest
+
+import harness
+from harness import TOPORUN, Case
+
+HYDRA = shutil.which("mpiexec.hydra")
+NO_HYDRA = None if HYDRA else "MPICH is not installed (mpiexec.hydra)"
+
+
+class HydraCase(Case):
+    def hydra(self, *words):
+        return [HYDRA, *words]
+
+    def ranks(self):
+        """The ranks in the report of the run in the working directory."""
+        done = self.run_command([TOPORUN, "report", "--json"])
+        return sorted(json.loads(done.stdout)["ranks"], key=lambda rank: rank["rank"])
+
+
+@unittest.skipIf(NO_HYDRA, NO_HYDRA)
+class HydraStatusesCase(HydraCase):
+    def test_exit_status(self):
+        for script, expected in (("exit 0", 0), ("exit 3", 3), ("exit 255", 255),
+                                 ("exit $((3 + $PMI_RANK))", 7), ("kill -9 $$", 9),
+                                 ("kill -TERM $$", 15)):
+            with self.subTest(script=script):
+                bare = self.run_command(self.hydra("-n", "2", "sh", "-c", script))
+                wrapped = self.run_command([TOPORUN, *self.hydra("-n", "2", "sh", "-c", script)])
+                self.assertEqual(bare.returncode, wrapped.returncode, wrapped)
+                self.assertEqual(bare.returncode, expected, bare)
+
+    def test_a_program_that_cannot_run(self):
+        with open(os.path.join(self.work, "plain"), "w", encoding="ascii"):
+            pass
+        for program in ("no-such-program-here", "./plain", self.directory):
+            with self.subTest(program=program):
+                bare = self.run_command(self.hydra("-n", "2", program))
+                wrapped = self.run_command([TOPORUN, *self.hydra("-n", "2", program)])
+                self.assertEqual((bare.returncode, bare.stdout), (wrapped.returncode, wrapped.stdout))
+                self.assertEqual(bare.returncode, 255, bare)
+
+    def test_the_launchers_own_usage_error(self):
+        for words in (("-no-such-option", "true"), ("-n", "1", "--", "true")):
+            with self.subTest(words=words):
+                self.compare(self.hydra(*words))
+
+
+@unittest.skipIf(NO_HYDRA, NO_HYDRA)
+class HydraRanksCase(HydraCase):
+    def test_arguments_and_standard_output_are_the_same(self):
+        self.compare(self.hydra("-n", "1", "printf", "[%s]", "a b", "it's", "", "-x", "--", "$HOME"))
+
+    def test_each_rank_is_recorded(self):
+        done = self.run_command([TOPORUN, *self.hydra("-n", "2", "sh", "-c", "echo $PMI_RANK")])
+        self.assertEqual(done.returncode, 0, done)
+        self.assertEqual(sorted(done.stdout.split()), [b"0", b"1"])
+        self.assertEqual([rank["rank"] for rank in self.ranks()], [0, 1])
+        self.assertEqual([rank["set_on_arrival"] for rank in self.ranks()], [[], []])
+
+    def test_variables_that_hydra_drops_are_set_on_arrival(self):
+        script = "echo ${TOPORUN_NUM_WORKERS-unset} ${TOPORUN_SHIM_PLAN-removed}"
+        words = self.hydra("-genvlist", "PATH", "-n", "2", "sh", "-c", script)
+        done = self.run_command([TOPORUN, *words])
+        self.assertEqual(done.returncode, 0, done)
+        values = {line.split()[0] for line in done.stdout.splitlines()}
+        self.assertEqual({line.split()[1] for line in done.stdout.splitlines()}, {b"removed"})
+        for rank in self.ranks():
+            self.assertEqual("TOPORUN_NUM_WORKERS" in rank["set_on_arrival"], values != {b"unset"})
+
+    def test_two_programs_and_their_variables(self):
+        words = self.hydra("-n", "1", "-env", "A", "1", "sh", "-c", "echo first$A", ":",
+                           "-n", "1", "sh", "-c", "echo second$A")
+        done = self.run_command([TOPORUN, *words])
+        self.assertEqual(sorted(done.stdout.split()), [b"first1", b"second"], done)
+        self.assertEqual(len(self.ranks()), 2)
+
+    def test_a_signal_reaches_each_rank_as_often_as_without_toporun(self):
+        def run(prefix):
+            record = harness.Record(self)
+            command = [*prefix, *self.hydra("-n", "1", harness.RECORD_SIGNALS, record.path)]
+            running = self.start(command)
+            record.wait_for("ready")
+            os.kill(running.pid, signal.SIGUSR1)
+            record.wait_for("USR1")
+            for pid in self.left_overs():
+                if harness.read_file(f"/proc/{pid}/comm").startswith(b"record_signals"):
+                    os.kill(pid, signal.SIGUSR2)
+            return running.finish().returncode, record.counts()
+        self.compare_runs(run)
+
+
+@unittest.skipIf(harness.torchrun_is_missing(), harness.torchrun_is_missing())
+class TorchrunProgramCase(Case):
+    def torchrun(self, *words):
+        return ["torchrun", "--nproc_per_node=2", f"--master_port={harness.free_port()}", "--no_python",
+                *words]
+
+    def test_exit_status_and_output(self):
+        for script in ("exit 3", "echo a; exit 0"):
+            with self.subTest(script=script):
+                self.compare(self.torchrun("sh", "-c", script))
+
+    def test_a_program_that_cannot_run(self):
+        self.compare(self.torchrun("no-such-program-here"))
+
+    def test_each_rank_is_recorded(self):
+        done = self.run_command([TOPORUN, *self.torchrun("sh", "-c", "echo $RANK,$TOPORUN_SHIM_PLAN,")])
+        self.assertEqual(sorted(done.stdout.split()), [b"0,,", b"1,,"], done)
+        report = self.run_command([TOPORUN, "report", "--json"])
+        self.assertEqual(sorted(rank["rank"] for rank in json.loads(report.stdout)["ranks"]), [0, 1])
+
+
+class PrefixesCase(Case):
+    def test_the_ranks_behind_a_prefix_are_recorded(self):
+        for prefix in (["env", "A=1"], ["timeout", "60"], ["nice", "-n", "1"], ["setsid", "-w"]):
+            with self.subTest(prefix=prefix):
+                words = [*prefix, "mpirun", "--oversubscribe", "-np", "2", "sh", "-c",
+                         "echo $OMPI_COMM_WORLD_SIZE$A"]
+                bare, wrapped = self.compare(words)
+                self.assertEqual(bare.returncode, 0, bare)
+                report = self.run_command([TOPORUN, "report", "--json"])
+                self.assertEqual(len(json.loads(report.stdout)["ranks"]), 2, wrapped)
+
+    def test_a_variable_that_env_gives_is_the_users(self):
+        done = self.run_command([TOPORUN, "--dry-run", "--json", "env", "OMP_NUM_THREADS=3", "mpirun", "-np",
+                                 "2", "true"])
+        settings = {s["name"]: s for s in json.loads(done.stdout)["settings"]}
+        self.assertEqual(settings["OMP_NUM_THREADS"]["origin"], "user")
+
+    def test_an_emptied_environment_gets_the_variables_as_words(self):
+        done = self.run_command([TOPORUN, "env", "-i", "PATH=/usr/bin:/bin", "sh", "-c", "echo $TOPORUN_ACTIVE"])
+        self.assertEqual((done.returncode, done.stdout), (0, b"1\n"), done)
+
+
+class DryRunCase(Case):
+    def test_a_launcher_that_is_not_installed_is_recognised(self):
+        done = self.run_command([TOPORUN, "--dry-run", "jsrun", "-n", "2", "true"])
+        self.assertEqual(done.returncode, 0, done)
+        self.assertEqual(done.stdout.splitlines()[-1].split()[-4:], [b"jsrun", b"-n", b"2", b"true"])
+        self.assertIn(b"recognised: jsrun", done.stderr)
+
+    def test_the_printed_command_does_what_the_run_does(self):
+        words = ["mpirun", "--oversubscribe", "-np", "2", "sh", "-c", "echo \"$TOPORUN_ACTIVE it's\""]
+        done = self.run_command([TOPORUN, "--dry-run", *words])
+        pasted = self.run_command(["sh", "-c", done.stdout.decode()])
+        run = self.run_command([TOPORUN, *words])
+        self.assertEqual((pasted.returncode, pasted.stdout), (run.returncode, run.stdout), pasted)
+        self.assertEqual(run.stdout, b"1 it's\n" * 2)
+
+
+if __name__ == "__main__":
+    harness.main()
