@@ -15,7 +15,10 @@
 #include "detect/import/tar.hpp"
 #include "detect/machine_toml.hpp"
 #include "detect/nccl_log/line.hpp"
+#include "fake_host.hpp"
+#include "launcher/command/launch.hpp"
 #include "tree_text.hpp"
+#include "untouched.hpp"
 
 namespace toporun::fuzz {
 namespace {
@@ -138,6 +141,41 @@ void run_sys_tree(std::string_view text) {
     check_saved(machine);
 }
 
+/// A command line, one word a line; behind a byte 0x01 variables, NAME=VALUE a line; behind another
+/// the text of every file that is read (host files, scripts, configurations).
+void run_command_line(std::string_view text) {
+    const std::vector<std::string> parts = split(text, '\x01');
+    const std::vector<std::string> words = split(parts[0], '\n');
+    launcher::Environment environment;
+    for (const std::string& line : split(parts.size() > 1 ? parts[1] : "", '\n'))
+        if (const std::size_t equals = line.find('='); equals != line.npos && equals > 0)
+            environment[line.substr(0, equals)] = line.substr(equals + 1);
+    tests::FakeHost host;
+    if (parts.size() > 2)
+        for (const std::string& word : words)
+            if (!host.programs.contains(word)) host.files[word] = parts[2];
+    const launcher::Command command = launcher::recognise(words, environment, host);
+    require(command.argv == words, "the command line as typed is another");
+    require(printable(command.export_only_reason) == command.export_only_reason,
+            "a reason holds what a terminal acts on");
+    for (const std::string& note : command.notes)
+        require(printable(note) == note, "a note holds what a terminal acts on");
+    const std::string structure = structure_text(command);
+    require(printable(structure) == structure, "the structure holds what a terminal acts on");
+    require(
+        (command.rewrite == launcher::Rewrite::export_only) == !command.export_only_reason.empty(),
+        "a reason without its outcome");
+    for (const std::size_t at : command.program_at)
+        require(at < words.size(), "a program behind the end");
+    env::Plan plan;
+    plan.binds = true;
+    const launcher::Launch launch =
+        prepare_launch(command, plan, {"/T/toporun-shim", "/T/toporun-python", ""},
+                       {"/N", "/N/plan"}, variables_of_ranks(command, environment), host);
+    const std::string changed = tests::touched(words, command, launch.argv);
+    require(changed.empty(), changed);
+}
+
 /// "nvidia-smi topo -m" as a file name: "nvidia-smi-topo-m".
 std::string file_name(std::string_view format) {
     std::string name;
@@ -174,6 +212,7 @@ const std::vector<Target>& targets() {
         all.push_back({"captures", forgiving(run_captures)});
         all.push_back({"machine-toml", forgiving(run_machine_toml)});
         all.push_back({"nccl-log-line", forgiving(run_nccl_log_line)});
+        all.push_back({"command-line", forgiving(run_command_line)});
         all.push_back({"tar", forgiving(run_tar)});
         all.push_back({"sys-tree", forgiving(run_sys_tree)});
         return all;
