@@ -25,7 +25,7 @@ struct Network {
 };
 
 /// With a profile's word on it.
-void add(const Inputs& inputs, Setting wanted, Decision& decision) {
+void add_setting(const Inputs& inputs, Setting wanted, Decision& decision) {
     const bool list = wanted.name == "NCCL_IB_HCA";
     const auto unfit = [&](const std::string& value) -> std::string {
         if (!list) return "";
@@ -141,7 +141,7 @@ void add_verbs_settings(const Inputs& inputs, const Network& network, Decision& 
                                         "in its switches",
                                         network.evidence, "0"));
     if (!inputs.visible.empty()) wanted.push_back(gdr_level(inputs, network));
-    for (Setting& one : wanted) add(inputs, std::move(one), decision);
+    for (Setting& one : wanted) add_setting(inputs, std::move(one), decision);
 }
 
 /// The plugin's own; what it does not read is left alone all the more.
@@ -153,7 +153,8 @@ void add_plugin_settings(const Inputs& inputs, const Network& network, Decision&
                     network.carrier.name);
     for (const char* name : {"NCCL_IB_HCA", "NCCL_IB_GID_INDEX"}) {
         if (std::string_view(name) != "NCCL_IB_HCA" && !user_has(inputs, name)) continue;
-        add(inputs, left_alone(name, reason, network.evidence, "as the plugin decides"), decision);
+        add_setting(inputs, left_alone(name, reason, network.evidence, "as the plugin decides"),
+                    decision);
     }
 }
 
@@ -194,7 +195,7 @@ void add_socket_settings(const Inputs& inputs, const Network& network, Decision&
     const std::string evidence =
         network.evidence + (speeds.empty() ? "" : "; " + join(speeds, ", "));
     for (const char* name : {"NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD"})
-        add(inputs, left_alone(name, reason, evidence, own), decision);
+        add_setting(inputs, left_alone(name, reason, evidence, own), decision);
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ std::string shortened(const std::vector<std::string>& lines) {
            (lines.size() > kNamed ? fmt::format(" and {} more", lines.size() - kNamed) : "");
 }
 
-std::string default_text(const Inputs& inputs, const Table& table) {
+std::string gid_default_text(const Inputs& inputs, const Table& table) {
     const std::string rule = chooses_gid(inputs) ? "picks from the GID table (-1, 2.21.5 and later)"
                                                  : "takes index 0 on every port (before 2.21.5)";
     return fmt::format("{} {}{}", library_text(inputs), rule,
@@ -200,7 +200,7 @@ Setting decide_gid_index(const Inputs& inputs, const std::vector<int>& ports) {
     const std::string evidence =
         table.ports.size() == 1 ? "1 RoCE port" : fmt::format("{} RoCE ports", table.ports.size());
     Setting wanted =
-        left_alone(kGidIndex, why_left(inputs, table), evidence, default_text(inputs, table));
+        left_alone(kGidIndex, why_left(inputs, table), evidence, gid_default_text(inputs, table));
     if (!wanted.reason.empty()) return wanted;
     const int index = *table.best.begin();
     const Nic& first = nic_at(inputs, table.ports.front());

@@ -138,7 +138,7 @@ Setting for_several_nodes(const Inputs& inputs, const Span& span, const std::vec
         evidence, nccl_default);
 }
 
-std::string default_text(const Inputs& inputs, const std::vector<int>& own) {
+std::string ifname_default_text(const Inputs& inputs, const std::vector<int>& own) {
     return fmt::format("{}: the bootstrap takes {}, NET/Socket {}{}", library_text(inputs),
                        own.empty() ? "nothing" : nic_at(inputs, own.front()).name,
                        own.size() > 1 ? "all of " + nic_list(inputs, own) : "the same",
@@ -215,7 +215,7 @@ InterfaceDecision decide_interface(const Inputs& inputs) {
     }
     const std::vector<int> own = automatic_search(inputs.machine, context);
     for (const int position : own) decision.interfaces.push_back(nic_at(inputs, position).name);
-    const std::string nccl_default = default_text(inputs, own);
+    const std::string nccl_default = ifname_default_text(inputs, own);
     Setting wanted = span.several ? for_several_nodes(inputs, span, own, nccl_default)
                                   : for_one_node(inputs, span, own, nccl_default);
     if (own.empty() && !user_has(inputs, kSocketIfname))

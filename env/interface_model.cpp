@@ -17,7 +17,7 @@ bool requires_running(const SearchContext& context) {
 }
 
 /// The address NCCL would take of an interface, in the given family.
-bool has_address(const detect::Nic& nic, bool v6) {
+bool has_family(const detect::Nic& nic, bool v6) {
     return std::any_of(nic.addresses.begin(), nic.addresses.end(), [&](const std::string& text) {
         const auto address = parse_ip(text);
         return address && address->v6 == v6 && !(v6 && loopback(*address));
@@ -33,7 +33,7 @@ std::vector<int> in_order(const detect::Machine& machine, const SearchContext& c
         for (std::size_t i = 0; i < machine.nics.size(); ++i) {
             const detect::Nic& nic = machine.nics[i];
             const int position = static_cast<int>(i);
-            if (!has_address(nic, v6)) continue;
+            if (!has_family(nic, v6)) continue;
             if (requires_running(context) && nic.state == "down") continue;
             if (std::find(order.begin(), order.end(), position) == order.end())
                 order.push_back(position);

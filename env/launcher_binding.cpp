@@ -13,7 +13,7 @@ bool binds_to_cores(const Job& job) {
            (job.ranks_per_node && *job.ranks_per_node * job.nodes.value_or(1) <= 2);
 }
 
-std::string default_text(const Job& job) {
+std::string binding_default_text(const Job& job) {
     if (job.open_mpi < 5 && !job.ranks_per_node)
         return "Open MPI binds two ranks or fewer to one core each, more to one NUMA node each";
     return fmt::format("Open MPI binds each rank to one {} by default",
@@ -27,7 +27,7 @@ Finding bound_by_default(const Inputs& inputs) {
     const int each = job.ranks_per_node ? (*job.ranks_per_node + nodes - 1) / nodes : 0;
     return {"openmpi-default-binding",
             core ? Severity::slow : Severity::note,
-            default_text(job),
+            binding_default_text(job),
             "no --bind-to, and no parameter for it",
             core ? "the rank, NCCL's threads and the loader workers share one core"
                  : "in the order of the ranks, not by GPU",
@@ -44,7 +44,7 @@ Decision decide_launcher_binding(const Inputs& inputs, bool places_ranks) {
     if (job.open_mpi == 0) return {};
     const std::string name = job.open_mpi >= 5 ? "PRTE_MCA_hwloc_default_binding_policy"
                                                : "OMPI_MCA_hwloc_base_binding_policy";
-    const std::string without = default_text(job);
+    const std::string without = binding_default_text(job);
     Decision decision;
     if (job.binding_given || inputs.options.bind == Bind::none) {
         decision.settings.push_back(

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/text.hpp"
+#include "env/carrier.hpp"
 #include "env/match_known_bad.hpp"
 
 namespace toporun::env {
@@ -137,6 +138,20 @@ std::optional<PathType> level_of_value(const std::string& value, std::optional<i
                                                    PathType::PHB, PathType::SYS};
     const long long number = std::clamp(nccl_integer(value), 0LL, 4LL);
     return kOldScale[static_cast<std::size_t>(number)];
+}
+
+TransportSwitches with_users_switches(const Inputs& inputs, TransportSwitches switches) {
+    const auto number = [&](const char* name) {
+        return nccl_integer(user_value(inputs, name).value_or("0"));
+    };
+    switches.shm_disabled = number("NCCL_SHM_DISABLE") == 1;
+    switches.ignore_disabled_p2p = number("NCCL_IGNORE_DISABLED_P2P") >= 1;
+    // Without RDMA, or when the user forbids it, the adapters carry nothing between these GPUs.
+    if (number("NCCL_NET_DISABLE_INTRA") == 1 || !data_over_rdma(inputs)) switches.network.clear();
+    if (const auto level = level_of_value(user_value(inputs, kP2pLevel).value_or(""), inputs.nccl))
+        switches.level = *level;
+    if (number(kP2pDisable) == 1) switches.level = PathType::LOC;
+    return switches;
 }
 
 bool assumed_refused(const Inputs& inputs, const PairMatrix& matrix, int a, int b) {

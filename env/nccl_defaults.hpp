@@ -42,6 +42,9 @@ struct TransportSwitches {
     std::vector<std::vector<bool>> network = {};  ///< network_pairs()
 };
 
+/// `defaults` as the user's own variables change them.
+TransportSwitches with_users_switches(const Inputs& inputs, TransportSwitches defaults);
+
 /// The driver's answer for the pair is not known, no NVLink joins it, and a stock driver refuses
 /// peer access to one of the two: the answer that pair_transport() assumes.
 bool assumed_refused(const Inputs& inputs, const PairMatrix& matrix, int a, int b);

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "base/text.hpp"
-#include "env/carrier.hpp"
+
 #include "env/match_known_bad.hpp"
 #include "env/nccl_defaults.hpp"
 #include "env/network_inside.hpp"
@@ -28,7 +28,7 @@ void each_pair(const std::vector<int>& gpus, Function&& visit) {
 }
 
 /// What the links of the job's GPUs allow.
-struct Links {
+struct JobLinks {
     int pairs = 0;
     int direct = 0;             ///< NVLink of their own
     int through_gpu = 0;        ///< NVB
@@ -68,9 +68,9 @@ std::string stock_text(const Inputs& inputs, int a, int b) {
     return fmt::format("{} ({})", refusal->what, refusal->source);
 }
 
-Links links_of(const Inputs& inputs, const PairMatrix& matrix, const TransportSwitches& defaults,
-               PathType highest) {
-    Links links;
+JobLinks links_in_job(const Inputs& inputs, const PairMatrix& matrix,
+                      const TransportSwitches& defaults, PathType highest) {
+    JobLinks links;
     TransportSwitches most = defaults;
     most.level = highest;
     each_pair(gpus_in_job(inputs), [&](int a, int b) {
@@ -95,8 +95,8 @@ Links links_of(const Inputs& inputs, const PairMatrix& matrix, const TransportSw
     return links;
 }
 
-std::string default_text(const Inputs& inputs, const LevelDefault& level,
-                         const std::vector<Pair>& pairs) {
+std::string level_default_text(const Inputs& inputs, const LevelDefault& level,
+                               const std::vector<Pair>& pairs) {
     std::map<std::string, int> transports;
     for (const Pair& pair : pairs) ++transports[pair.transport_default];
     std::vector<std::string> parts;
@@ -118,7 +118,7 @@ bool keeps_nvlink(const Inputs& inputs, const PairMatrix& matrix, PathType level
 }
 
 /// The level that the links alone give, as a word; nothing when NCCL should decide.
-std::optional<std::string> level_of_links(const Inputs& inputs, const Links& links) {
+std::optional<std::string> level_of_links(const Inputs& inputs, const JobLinks& links) {
     if (inputs.rccl || links.pairs == 0) return std::nullopt;
     if (inputs.nccl && *inputs.nccl < 20600) return std::nullopt;  // no names yet
     if (links.direct == links.pairs) return "NVL";
@@ -140,7 +140,7 @@ std::string level_reason(const Inputs& inputs, const std::string& level) {
 /// The highest level that takes P2P from every pair of `bad`, NVLink kept, also where it is not
 /// known to be there; nothing when no pair is left that could use P2P.
 std::optional<PathType> level_without(const std::vector<GpuPair>& bad, const PairMatrix& matrix,
-                                      const Links& links) {
+                                      const JobLinks& links) {
     PathType nearest = PathType::DIS;
     for (const auto& [a, b] : bad) nearest = std::min(nearest, matrix.path(a, b));
     std::optional<PathType> level;
@@ -156,7 +156,7 @@ std::optional<PathType> level_without(const std::vector<GpuPair>& bad, const Pai
 
 /// The choice against a fault: P2P stays on wherever a level can keep it.
 Setting against_fault(const Inputs& inputs, const P2pFault& fault, const PairMatrix& matrix,
-                      const Links& links, const std::string& nccl_default) {
+                      const JobLinks& links, const std::string& nccl_default) {
     const std::string evidence = fmt::format("{}; {}", fault.evidence, links.text());
     const std::string reason = fmt::format("{}: P2P over PCIe may hang or lose data", fault.what);
     auto level = level_without(fault.pairs, matrix, links);
@@ -184,7 +184,7 @@ P2pFault gravest_of(const std::vector<P2pFault>& faults) {
     return all;
 }
 
-std::string left_reason(const Inputs& inputs, const Links& links) {
+std::string left_reason(const Inputs& inputs, const JobLinks& links) {
     if (links.pairs == 0)
         return !inputs.visible.empty()     ? "one GPU, no pair to decide for"
                : inputs.machine.gpus_known ? "no GPU"
@@ -202,17 +202,17 @@ std::string left_reason(const Inputs& inputs, const Links& links) {
                          : "not every pair has NVLink");
 }
 
-struct Choice {
+struct LevelChoice {
     Setting setting;
     std::vector<Finding> findings;
     bool faulty = false;  ///< P2P that may hang or lose data is the reason for the setting
 };
 
-/// What choose() looks at.
+/// What choose_level() looks at.
 struct Question {
     const Inputs& inputs;
     const PairMatrix& matrix;
-    const Links& links;
+    const JobLinks& links;
     const TransportSwitches& defaults;
     const std::string& nccl_default;
     MeasuredMachine measured;
@@ -253,7 +253,7 @@ Finding fault_finding(const P2pFault& fault) {
 
 /// Faults on pairs that only the user's value gives P2P.
 std::vector<Finding> faults_of_user(const Inputs& inputs, const PairMatrix& matrix,
-                                    const Links& links, const TransportSwitches& planned) {
+                                    const JobLinks& links, const TransportSwitches& planned) {
     std::vector<GpuPair> pairs;
     each_pair(gpus_in_job(inputs), [&](int a, int b) {
         if (!is_nvlink(matrix.path(a, b)) &&
@@ -295,7 +295,7 @@ std::optional<Setting> by_measurement(const Question& question, const std::vecto
 /// Nothing on this machine decides.
 Setting left_to_nccl(const Question& question) {
     const Inputs& inputs = question.inputs;
-    const Links& links = question.links;
+    const JobLinks& links = question.links;
     Setting setting = left_alone(kP2pLevel, left_reason(inputs, links),
                                  links.pairs ? links.text() : "", question.nccl_default);
     if (question.measured.profile != nullptr && links.pairs > 0 && !inputs.rccl)
@@ -313,7 +313,7 @@ Setting left_to_nccl(const Question& question) {
 Setting level_with_profile(const Question& question, Setting wanted,
                            std::vector<Finding>& findings) {
     const Inputs& inputs = question.inputs;
-    const Links& links = question.links;
+    const JobLinks& links = question.links;
     const profiles::Value* profile = profile_value(inputs, kP2pLevel);
     if (profile == nullptr || links.pairs == 0) return wanted;
     if (wanted.name == kP2pDisable) {
@@ -332,10 +332,10 @@ Setting level_with_profile(const Question& question, Setting wanted,
         });
 }
 
-Choice choose(const Question& question) {
+LevelChoice choose_level(const Question& question) {
     const Inputs& inputs = question.inputs;
-    const Links& links = question.links;
-    Choice choice;
+    const JobLinks& links = question.links;
+    LevelChoice choice;
     choice.findings = measured_findings(inputs, question.matrix, question.measured);
     if (const auto level = level_of_links(inputs, links)) {
         choice.setting =
@@ -364,13 +364,7 @@ Choice choose(const Question& question) {
 
 TransportSwitches switches_of_plan(const Inputs& inputs, const std::vector<Setting>& settings,
                                    TransportSwitches switches) {
-    const auto number = [&](const char* name) {
-        return nccl_integer(user_value(inputs, name).value_or("0"));
-    };
-    switches.shm_disabled = number("NCCL_SHM_DISABLE") == 1;
-    switches.ignore_disabled_p2p = number("NCCL_IGNORE_DISABLED_P2P") >= 1;
-    // Without RDMA, or when the user forbids it, the adapters carry nothing between these GPUs.
-    if (number("NCCL_NET_DISABLE_INTRA") == 1 || !data_over_rdma(inputs)) switches.network.clear();
+    switches = with_users_switches(inputs, std::move(switches));
     for (const Setting& setting : settings)
         if (setting.name == kP2pLevel && setting.value)
             if (const auto level = level_of_value(*setting.value, inputs.nccl))
@@ -418,16 +412,17 @@ P2pDecision decide_p2p(const Inputs& given) {
             const std::string transport = pair_transport(inputs, matrix, a, b, defaults);
             decision.pairs.push_back({a, b, matrix.path(a, b), transport, transport});
         });
-    const std::string nccl_default = default_text(inputs, level, decision.pairs);
+    const std::string nccl_default = level_default_text(inputs, level, decision.pairs);
 
-    Choice choice;
-    Links links;
+    LevelChoice choice;
+    JobLinks links;
     if (inputs.visible.size() > 1 && !matrix.known()) {
         choice.setting =
             left_alone(kP2pLevel, "the paths between the GPUs are not known", "", nccl_default);
     } else {
-        links = links_of(inputs, matrix, defaults, level.at_most);
-        choice = choose({inputs, matrix, links, defaults, nccl_default, measured_machine(inputs)});
+        links = links_in_job(inputs, matrix, defaults, level.at_most);
+        choice =
+            choose_level({inputs, matrix, links, defaults, nccl_default, measured_machine(inputs)});
     }
 
     if (one_each)

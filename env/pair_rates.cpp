@@ -28,15 +28,7 @@ class Estimate {
     Estimate(const Inputs& inputs, const PairMatrix& matrix, int ranks)
         : inputs_(inputs), matrix_(matrix) {
         switches_.level = default_p2p_level(inputs, ranks).level;
-        const auto number = [&](const char* name) {
-            return nccl_integer(user_value(inputs, name).value_or("0"));
-        };
-        if (const auto level =
-                level_of_value(user_value(inputs, kP2pLevel).value_or(""), inputs.nccl))
-            switches_.level = *level;
-        if (number(kP2pDisable) == 1) switches_.level = PathType::LOC;
-        switches_.shm_disabled = number("NCCL_SHM_DISABLE") == 1;
-        switches_.ignore_disabled_p2p = number("NCCL_IGNORE_DISABLED_P2P") >= 1;
+        switches_ = with_users_switches(inputs, std::move(switches_));
     }
 
     /// Over links of the pair's own, or PCIe where it has none.
