@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <filesystem>
+#include <initializer_list>
 #include <set>
 #include <string>
 #include <utility>
@@ -14,18 +15,6 @@
 namespace {
 
 namespace profiles = toporun::profiles;
-
-/// The deciding rule for a library, version and /dev/shm as env applies them.
-const profiles::ProfilerRule* deciding(const profiles::ProfilerVersions& versions,
-                                       const std::string& library, const std::string& version,
-                                       std::uint64_t shm_bytes) {
-    for (const auto& rule : versions.rules) {
-        if (rule.library != library || rule.all_events_only) continue;
-        if (rule.shm_below_bytes && shm_bytes >= *rule.shm_below_bytes) continue;
-        if (profiles::version_in_range(version, rule.since, rule.until)) return &rule;
-    }
-    return nullptr;
-}
 
 const profiles::Profile& named(const std::vector<profiles::Profile>& known, std::string_view name) {
     for (const auto& profile : known)
@@ -126,43 +115,48 @@ TEST_CASE("the profile without P2P sets nothing") {
     for (const auto& value : named(known, "pcie-no-p2p").values) CHECK_FALSE(value.value);
 }
 
-TEST_CASE("each known case of the profiler table is decided as reported") {
-    struct Row {
-        std::string name, library, version;
-        std::uint64_t shm_mib;
-        int load;  ///< 1, 0, or -1 for a version that the table does not know
-        std::string reason;
+/// What aws-ofi-nccl sets by itself on each size: platform_data_map, configure_nvls_option,
+/// configure_tuner and init of src/platform-aws.cpp (August 2026).
+std::set<std::string> set_by_the_plugin(const std::string& profile) {
+    std::set<std::string> names = {"FI_EFA_FORK_SAFE", "NCCL_TUNER_PLUGIN", "NCCL_NVLS_ENABLE"};
+    const auto is = [&](std::initializer_list<std::string_view> list) {
+        return std::find(list.begin(), list.end(), profile) != list.end();
     };
-    const std::vector<Row> rows = {
-        {"no interface", "nccl", "2.22.3", 1024, 0, "no profiler interface"},
-        {"oldest", "nccl", "2.8.3", 1024, 0, "no profiler interface"},
-        {"no stamps", "nccl", "2.26.6", 1024, 0, "no GPU times"},
-        {"first interface", "nccl", "2.23.4", 1024, 0, "no GPU times"},
-        {"first good", "nccl", "2.27.3", 1024, 1, "known good"},
-        {"good", "nccl", "2.28.9", 64, 1, "known good"},
-        {"last good", "nccl", "2.30.7", 1024, 1, "known good"},
-        {"all events row does not concern us", "nccl", "2.30.3", 1024, 1, "known good"},
-        {"small shm", "nccl", "2.30.4", 64, 0, "64 MiB"},
-        {"smaller shm", "nccl", "2.30.7", 16, 0, "64 MiB"},
-        {"shm a little larger", "nccl", "2.30.7", 65, 1, "known good"},
-        {"cost", "nccl", "2.31.2", 1024, 0, "4 to 13 %"},
-        {"newer", "nccl", "2.32.3", 1024, -1, ""},
-        {"next major", "nccl", "3.0.1", 1024, -1, ""},
-        {"RCCL all-to-all", "rccl", "2.27.7", 1024, 0, "all-to-all"},
-        {"RCCL unknown", "rccl", "2.26.6", 1024, -1, ""},
-    };
-    const auto versions = profiles::builtin_profiler_versions();
-    for (const Row& row : rows) {
-        CAPTURE(row.name);
-        const auto* rule = deciding(versions, row.library, row.version, row.shm_mib << 20);
-        CHECK((rule == nullptr) == (row.load == -1));
-        if (rule == nullptr) continue;
-        CHECK(rule->load == (row.load == 1));
-        CHECK(rule->reason.find(row.reason) != std::string::npos);
+    if (is({"aws-p4d", "aws-g5"})) names.insert("NCCL_TOPO_FILE");
+    const bool hopper = is({"aws-p5", "aws-p5en", "aws-p6-b200", "aws-p6-b300", "aws-p6e-gb200"});
+    if (hopper || is({"aws-p4d", "aws-g7e"}))
+        names.insert({"NCCL_BUFFSIZE", "NCCL_P2P_NET_CHUNKSIZE"});
+    if (hopper)
+        names.insert(
+            {"NCCL_NVLSTREE_MAX_CHUNKSIZE", "NCCL_NVLS_CHUNKSIZE", "NCCL_NET_FORCE_FLUSH"});
+    if (is({"aws-p5en", "aws-p6-b200"})) names.insert("NCCL_NETDEVS_POLICY");
+    return names;
+}
+
+TEST_CASE("the AWS profiles claim of the plugin what its source says") {
+    int claims = 0;
+    for (const auto& profile : profiles::builtin_profiles()) {
+        if (!profile.name.starts_with("aws-")) continue;
+        const std::set<std::string> names = set_by_the_plugin(profile.name);
+        for (const auto& value : profile.values) {
+            CAPTURE(value.where);
+            CAPTURE(value.name);
+            CAPTURE(value.reason);
+            const auto says = [&](std::string_view words) {
+                return value.reason.starts_with(words);
+            };
+            const bool none = says("the plugin sets none");
+            if (none) CHECK_FALSE(names.contains(value.name));
+            const bool claim = says("the plugin sets") || says("the plugin names") ||
+                               says("the plugin raises") || says("the plugin restores") ||
+                               says("the plugin switches");
+            if (!claim || none) continue;
+            ++claims;
+            CHECK(names.contains(value.name));
+            CHECK(value.reason.find("where the kernel") == std::string::npos);
+        }
     }
-    CHECK(std::any_of(versions.rules.begin(), versions.rules.end(), [](const auto& rule) {
-        return rule.all_events_only && rule.since == "2.30.3" && !rule.load;
-    }));
+    CHECK(claims > 20);
 }
 
 TEST_CASE("embedded files are the files of the source tree byte for byte") {
