@@ -31,7 +31,6 @@ bool on_platform(const std::string& word, const Inputs& inputs) {
     if (word == "vm") return machine.virtual_machine;
     if (word == "container") return machine.container;
     const auto usable = std::count_if(machine.nics.begin(), machine.nics.end(), rdma_usable);
-    if (word == "rdma") return usable > 0;
     if (word == "one-port") return usable == 1;
     if (word == "port-per-gpu")
         return usable > 0 && usable >= static_cast<std::ptrdiff_t>(inputs.visible.size());

@@ -98,7 +98,7 @@ KnownBadRow read_row(TomlTable& table) {
     row.platform = names(table, "platform");
     for (const std::string& word : row.platform)
         check_word(table, "platform", word,
-                   {"vm", "container", "rdma", "one-port", "port-per-gpu", "slingshot"});
+                   {"vm", "container", "one-port", "port-per-gpu", "slingshot"});
     row.peer_access = choice(table, "peer_access", {"ok", "refused", "possible"});
     row.links = choice(table, "links", {"none", "some"});
     row.path = choice(table, "path", {"PIX", "PXB", "PHB", "SYS"});
@@ -107,6 +107,7 @@ KnownBadRow read_row(TomlTable& table) {
     check_word(table, "symptom", row.symptom, {"hang", "corruption", "error", "slow"});
     row.what = table.filled_string("what");
     row.fix = table.filled_string("fix");
+    if (table.has("remark")) row.remark = table.filled_string("remark");
     row.source = table.filled_string("source");
     row.confidence = table.filled_string("confidence");
     check_word(table, "confidence", row.confidence, {"high", "medium"});

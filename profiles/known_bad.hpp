@@ -25,7 +25,7 @@ struct KnownBadRow {
     std::string architecture;  ///< "x86_64", "aarch64"
     std::string kernel;        ///< part of the kernel's release
     int nodes_min = 0;         ///< of the job; an unknown number counts as two
-    /// All of: "vm", "container", "rdma", "one-port", "port-per-gpu", "slingshot".
+    /// All of: "vm", "container", "one-port", "port-per-gpu", "slingshot".
     std::vector<std::string> platform;
     /// "ok", "refused": the driver's word on some pair of these GPUs; "possible": not refused for
     /// all pairs.
@@ -35,7 +35,8 @@ struct KnownBadRow {
     std::optional<bool> driver_open;
     std::string symptom;  ///< "hang", "corruption", "error", "slow"
     std::string what;     ///< one sentence
-    std::string fix;
+    std::string fix;      ///< a command to type, or advice where none helps
+    std::string remark;   ///< what to know of the fix; ""
     std::string source;
     std::string confidence;  ///< "high", "medium"
     /// The row alone takes P2P over PCIe from these GPUs. Only where the fault was reported for

@@ -56,6 +56,7 @@ void known_bad(const Patient& patient, Verdict& verdict) {
                  driver, library_text(patient.inputs), row.row, row.confidence, row.source),
              .effect = symptom_text(row.symptom) + " (reported, not seen here)",
              .fix = row.fix,
+             .remark = row.remark,
              .where = gpus->empty() || row.gpus.empty() ? std::string()
                                                         : gpus_text(patient.machine(), *gpus)});
     }

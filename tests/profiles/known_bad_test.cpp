@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.hpp"
+#include "profiles/loader_options.hpp"
 #include "profiles/profile.hpp"
 
 namespace toporun::profiles {
@@ -38,6 +39,57 @@ TEST_CASE("the table of known failures reads, and each row says why and from whe
     }
 }
 
+TEST_CASE("a fix is one command or plain advice, what else there is to know is a remark") {
+    for (const KnownBadRow& row : builtin_known_bad().rows) {
+        CAPTURE(row.row);
+        CAPTURE(row.fix);
+        CHECK(row.fix.find(';') == std::string::npos);
+        CHECK(row.fix.find('(') == std::string::npos);
+        if (row.fix.find("NCCL_") == std::string::npos) continue;
+        CHECK(row.fix.starts_with("export NCCL_"));
+        CHECK(row.fix.find('=') != std::string::npos);
+        CHECK(row.fix.find(' ') == row.fix.rfind(' '));
+    }
+}
+
+TEST_CASE("a row that decides names models and the drivers that were reported") {
+    int deciding = 0;
+    for (const KnownBadRow& row : builtin_known_bad().rows) {
+        if (!row.decides) continue;
+        CAPTURE(row.row);
+        ++deciding;
+        for (const std::string& gpu : row.gpus) {
+            CAPTURE(gpu);  // "GeForce RTX 4090", not "GeForce RTX 40"
+            const std::size_t model = gpu.rfind(' ') + 1;
+            CHECK(gpu.size() - model >= 4);
+        }
+    }
+    CHECK(deciding == 1);
+    // huggingface/transformers issue 26096 and NVIDIA/nccl-tests issue 117 are about this card.
+    CHECK(builtin_known_bad().rows.front().gpus == std::vector<std::string>{"GeForce RTX 4090"});
+    CHECK(version_in_range("525.89.02", "", builtin_known_bad().rows.front().driver_until));
+    CHECK_FALSE(version_in_range("525.105.17", "", builtin_known_bad().rows.front().driver_until));
+}
+
+TEST_CASE("every source can be looked up") {
+    const auto check = [](const std::string& source) {
+        CAPTURE(source);
+        CHECK(source.find("public") == std::string::npos);  // "a public report"
+        CHECK(source.find("common") == std::string::npos);
+    };
+    for (const KnownBadRow& row : builtin_known_bad().rows) check(row.source);
+    for (const StockRefusal& refusal : builtin_known_bad().stock_refusals) check(refusal.source);
+    for (const ProfilerRule& rule : builtin_profiler_versions().rules) check(rule.source);
+    const LoaderOptions loaders = builtin_loader_options();
+    for (const LoaderOption& option : loaders.options) check(option.source);
+    for (const LoaderFramework& framework : loaders.frameworks) check(framework.source);
+    for (const Profile& profile : builtin_profiles())
+        for (const Value& value : profile.values) {
+            check(value.source);
+            CHECK(value.source.find("AICR") == std::string::npos);
+        }
+}
+
 TEST_CASE("the table of known failures is no profile") {
     for (const Profile& profile : builtin_profiles())
         CHECK(profile.file.find("known-bad") == std::string::npos);
@@ -47,7 +99,8 @@ TEST_CASE("a row is read with its conditions") {
     const KnownBad known = read_known_bad(std::string("[[rows]]") + kRow +
                                               "gpus = [\"L4\"]\ngpu_count_min = 2\nnodes_min = "
                                               "9\ndriver_until = \"575\"\nplatform = [\"vm\"]\n"
-                                              "peer_access = \"refused\"\ndriver_open = false\n",
+                                              "peer_access = \"refused\"\ndriver_open = false\n"
+                                              "remark = \"r\"\n",
                                           "bad.toml");
     REQUIRE(known.rows.size() == 1);
     CHECK(known.rows[0].row == 7);
@@ -56,6 +109,7 @@ TEST_CASE("a row is read with its conditions") {
     CHECK(known.rows[0].driver_until == "575");
     CHECK(known.rows[0].driver_open == false);
     CHECK(known.rows[0].nodes_min == 9);
+    CHECK(known.rows[0].remark == "r");
 }
 
 TEST_CASE("rows that decide are sure of cards and drivers") {
