@@ -63,22 +63,28 @@ void missing_adapters(const Patient& patient, Verdict& verdict) {
 
 struct VendorScript {
     std::string_view directory;  ///< of the plugin's package
-    std::string_view script;
-    std::string_view prefix;  ///< of variables that the script sets and nothing else does
+    std::string_view command;    ///< for the shell
+    std::string_view variable;   ///< that the script sets; `*` at the end: all that start so
 };
 /// cluster-toolkit, examples/machine-learning; google/nccl-plugin-gpudirect-tcpxo, tcpxo_scripts.
 constexpr VendorScript kVendorScripts[] = {
-    {"/usr/local/gib", "/usr/local/gib/scripts/set_nccl_env.sh", "NCCL_NET"},
-    {"/var/lib/tcpxo", "nccl-env-profile.sh (below /var/lib/tcpxo)", "NCCL_FASTRAK_"},
+    {"/usr/local/gib", "source /usr/local/gib/scripts/set_nccl_env.sh", "NCCL_NET"},
+    {"/var/lib/tcpxo",
+     "NCCL_LIB_DIR=/var/lib/tcpxo/lib64 source /var/lib/tcpxo/lib64/nccl-env-profile.sh",
+     "NCCL_FASTRAK_*"},
 };
 
-bool any_variable(const Patient& patient, std::string_view prefix) {
+bool is_named(std::string_view name, std::string_view wanted) {
+    return wanted.ends_with('*') ? name.starts_with(wanted.substr(0, wanted.size() - 1))
+                                 : name == wanted;
+}
+
+bool any_variable(const Patient& patient, std::string_view wanted) {
     const UserEnvironment& user = patient.inputs.user;
     return std::any_of(user.variables.begin(), user.variables.end(),
-                       [&](const auto& one) { return one.first.starts_with(prefix); }) ||
-           std::any_of(user.conf.begin(), user.conf.end(), [&](const detect::ConfValue& line) {
-               return line.name.starts_with(prefix);
-           });
+                       [&](const auto& one) { return is_named(one.first, wanted); }) ||
+           std::any_of(user.conf.begin(), user.conf.end(),
+                       [&](const detect::ConfValue& line) { return is_named(line.name, wanted); });
 }
 
 void script_unused(const Patient& patient, Verdict& verdict) {
@@ -86,13 +92,13 @@ void script_unused(const Patient& patient, Verdict& verdict) {
     const auto& files = patient.software().vendor_files;
     for (const VendorScript& vendor : kVendorScripts) {
         if (std::find(files.begin(), files.end(), vendor.directory) == files.end()) continue;
-        if (any_variable(patient, vendor.prefix)) continue;
+        if (any_variable(patient, vendor.variable)) continue;
         verdict.slow(
             {.what = "the vendor's NCCL plugin is installed, but its settings are not made",
-             .evidence =
-                 fmt::format("{} is here, no variable {}* is set", vendor.directory, vendor.prefix),
+             .evidence = fmt::format("{} is here, no variable {} is set", vendor.directory,
+                                     vendor.variable),
              .effect = "NCCL runs without the values that the plugin and the fabric need",
-             .fix = fmt::format("source {}", vendor.script),
+             .fix = std::string(vendor.command),
              .remark = "before the command"});
     }
 }

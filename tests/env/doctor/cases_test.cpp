@@ -354,11 +354,47 @@ TEST_CASE("rows of the table on nodes and adapters need as many of them") {
 
 TEST_CASE("L4 with drivers before 560 takes no cuMem for shared memory") {
     Machine machine = with_gpus(2, "NVIDIA L4", PathType::PHB);
+    set_peer_access(machine, PeerAccess::refused);
     machine.software.nccl_version = "2.25.1";
     machine.software.driver = "535.183.01";
     CHECK_FALSE(has(examine(machine), "known-bad"));
     machine.software.driver = "560.35.03";
     CHECK(has(examine(machine), "known-bad"));
+    set_peer_access(machine, PeerAccess::ok);  // these have P2P
+    CHECK_FALSE(has(examine(machine), "known-bad"));
+}
+
+TEST_CASE("a plugin of Google without its script comes with a line for the shell") {
+    struct Script {
+        std::string directory, variable, fix;  ///< fix "": the script was sourced
+    };
+    const std::string gib = "/usr/local/gib", tcpxo = "/var/lib/tcpxo";
+    const std::string source_gib = "source /usr/local/gib/scripts/set_nccl_env.sh";
+    const std::string source_tcpxo =
+        "NCCL_LIB_DIR=/var/lib/tcpxo/lib64 source /var/lib/tcpxo/lib64/nccl-env-profile.sh";
+    const std::vector<Script> rows = {
+        {gib, "", source_gib},
+        {gib, "NCCL_NET", ""},
+        {gib, "NCCL_NET_GDR_LEVEL", source_gib},
+        {gib, "NCCL_NET_PLUGIN", source_gib},
+        {gib, "NCCL_NETDEVS_POLICY", source_gib},
+        {gib, "NCCL_FASTRAK_IFNAME", source_gib},
+        {tcpxo, "", source_tcpxo},
+        {tcpxo, "NCCL_NET", source_tcpxo},
+        {tcpxo, "NCCL_FASTRAK_IFNAME", ""},
+    };
+    for (const Script& row : rows) {
+        CAPTURE(row.directory);
+        CAPTURE(row.variable);
+        Machine machine = healthy_node();
+        machine.software.vendor_files = {row.directory};
+        env::UserEnvironment environment;
+        if (!row.variable.empty()) environment.variables[row.variable] = "x";
+        const env::Diagnosis found = examine(machine, environment, doctor_job(2));
+        CHECK(has(found, "vendor-script-unused") == !row.fix.empty());
+        for (const env::Finding& finding : found.findings)
+            if (finding.id == "vendor-script-unused") CHECK(finding.fix == row.fix);
+    }
 }
 
 TEST_CASE("P2P that the driver allows on GeForce cards comes with what to do until it is proved") {
