@@ -32,6 +32,7 @@ LoaderFramework read_framework(TomlTable& table) {
     framework.name = table.filled_string("name");
     framework.words = table.strings("words").value_or(std::vector<std::string>{});
     framework.programs = table.strings("programs").value_or(std::vector<std::string>{});
+    framework.not_programs = table.strings("not_programs").value_or(std::vector<std::string>{});
     if (framework.words.empty() && framework.programs.empty())
         table.fail("name", "a framework needs 'words' or 'programs'");
     framework.add = table.filled_string("add");

@@ -19,10 +19,11 @@ struct LoaderOption {
 /// A framework that is seen by its words. At least one of the two lists is not empty.
 struct LoaderFramework {
     std::string name;
-    std::vector<std::string> words;     ///< options, by exact name
-    std::vector<std::string> programs;  ///< base names of words
-    std::string add;                    ///< with {workers} for the number
-    int default_workers = 0;            ///< what it takes without the option
+    std::vector<std::string> words;         ///< options, by exact name
+    std::vector<std::string> programs;      ///< base names of words
+    std::vector<std::string> not_programs;  ///< ends of base names of words: it is not this one
+    std::string add;                        ///< with {workers} for the number
+    int default_workers = 0;                ///< what it takes without the option
     std::string source;
 };
 

@@ -75,13 +75,23 @@ class Finder {
 
     std::optional<LoaderAdvice> advice() const {
         for (const profiles::LoaderFramework& framework : known().frameworks)
-            for (std::size_t i = first_; i < argv_.size(); ++i)
-                if (shows(argv_[i], framework))
-                    return LoaderAdvice{framework.name, framework.add, framework.default_workers};
+            if (any_word([&](const std::string& word) { return shows(word, framework); }) &&
+                !any_word([&](const std::string& word) { return excludes(word, framework); }))
+                return LoaderAdvice{framework.name, framework.add, framework.default_workers};
         return std::nullopt;
     }
 
   private:
+    template <class Holds>
+    bool any_word(const Holds& holds) const {
+        return std::any_of(argv_.begin() + static_cast<std::ptrdiff_t>(first_), argv_.end(), holds);
+    }
+
+    static bool excludes(const std::string& word, const profiles::LoaderFramework& framework) {
+        return std::any_of(framework.not_programs.begin(), framework.not_programs.end(),
+                           [&](const std::string& end) { return base_name(word).ends_with(end); });
+    }
+
     static bool shows(const std::string& word, const profiles::LoaderFramework& framework) {
         const std::string name = word.substr(0, word.find('='));
         const auto& programs = framework.programs;

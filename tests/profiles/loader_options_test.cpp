@@ -18,7 +18,7 @@ TEST_CASE("a table of loader options is read strictly") {
         "[[options]]\nname = 'n'\nform = 'option'\nused_by = 'u'\n"
         "source = 's'\n";
     const std::string framework =
-        "[[frameworks]]\nname = 'n'\nwords = ['--n']\n"
+        "[[frameworks]]\nname = 'n'\nwords = ['--n']\nnot_programs = ['_x.py']\n"
         "add = '-n {workers}'\ndefault = 1\nsource = 's'\n";
     const auto known = read_loader_options(option + framework, "f");
     REQUIRE(known.options.size() == 1);
@@ -26,6 +26,7 @@ TEST_CASE("a table of loader options is read strictly") {
     CHECK_FALSE(known.options[0].python);
     REQUIRE(known.frameworks.size() == 1);
     CHECK(known.frameworks[0].default_workers == 1);
+    CHECK(known.frameworks[0].not_programs == std::vector<std::string>{"_x.py"});
     const auto changed = [](std::string text, const std::string& from, const std::string& to) {
         return text.replace(text.find(from), from.size(), to);
     };

@@ -114,6 +114,10 @@ TEST_CASE("known frameworks are seen by their options") {
     CHECK(seen("python t.py --per_device_train_batch_size 4") ==
           "Hugging Face Trainer: --dataloader_num_workers {workers}");
     CHECK(seen("python t.py --per_device_train_batch_size=4 --x").starts_with("Hugging"));
+    // The examples without the Trainer have the one option and not the other.
+    CHECK(seen("accelerate launch run_clm_no_trainer.py --per_device_train_batch_size 4").empty());
+    CHECK(seen("python a/run_glue_no_trainer.py --per_device_train_batch_size=4").empty());
+    CHECK(seen("python run_glue.py --per_device_train_batch_size 4 no_trainer").starts_with("Hug"));
     CHECK(seen("python pretrain_gpt.py --micro-batch-size 4") ==
           "Megatron-LM: --num-workers {workers}");
     CHECK(seen("/opt/bin/fairseq-train data").starts_with("fairseq"));
