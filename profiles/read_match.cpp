@@ -105,9 +105,9 @@ bool is_named(const Match& match) {
 
 bool has_other_conditions(const Match& match) {
     return match.gpu_count_min || match.gpu_count_max || !match.links.empty() ||
-           !match.peer_access.empty() || !match.architecture.empty() || !match.kernel.empty() ||
-           match.virtual_machine || !match.container.empty() || !match.scheduler.empty() ||
-           !match.plugins.empty() || !match.files.empty() || !match.not_gpu_names.empty();
+           !match.peer_access.empty() || !match.architecture.empty() || match.virtual_machine ||
+           !match.container.empty() || !match.scheduler.empty() || !match.plugins.empty() ||
+           !match.files.empty() || !match.not_gpu_names.empty();
 }
 
 }  // namespace
@@ -169,9 +169,10 @@ Expect read_expect(TomlTable& table) {
 }
 
 int specificity(const Match& match) {
-    int sum = match.products.empty() ? 0 : 32;
-    if (is_named(match)) sum += 16;
-    if (!match.nics.empty()) sum += 8;
+    int sum = match.products.empty() ? 0 : 64;
+    if (is_named(match)) sum += 32;
+    if (!match.nics.empty()) sum += 16;
+    if (!match.kernel.empty()) sum += 8;
     if (match.gpu_count) sum += 4;
     if (!match.gpu_names.empty() || !match.gpu_ids.empty()) sum += 2;
     return sum + (has_other_conditions(match) ? 1 : 0);

@@ -45,6 +45,9 @@ Adapters roce(int count, double speed_gbits) {
 Adapters gve(int count) {
     return {count, NicKind::ethernet, "gve", 200, "enp"};
 }
+Adapters hsn(int count) {
+    return {count, NicKind::ethernet, "cxi_ss1", 200, "hsn"};
+}
 Adapters ibp(int count) {
     return {count, NicKind::infiniband, "mlx5_core", 400, "ibp"};
 }
@@ -306,25 +309,20 @@ std::vector<Platform> own_rows() {
         {"mi250x", "HPE", "EX235a", "", "AMD Instinct MI250X", 8, Wiring::none},
         {"mi300x", maker, name, "", "AMD Instinct MI300X", 8, Wiring::none},
         {"mi350x", maker, name, "", "AMD Instinct MI355X", 8, Wiring::none},
-        {"slingshot",
+        {"slingshot", "HPE", "EX235n", "", "NVIDIA A100-SXM4-40GB", 4, Wiring::switches, {hsn(2)}},
+        {"mi250x-slingshot", "HPE", "EX235a", "", "AMD Instinct MI250X", 8, Wiring::none, {hsn(4)}},
+        {"gh200-slingshot",
          "HPE",
-         "EX235a",
+         "EX254n",
          "",
-         "AMD Instinct MI250X",
-         8,
-         Wiring::none,
-         {{4, NicKind::ethernet, "cxi_ss1", 200, "hsn"}}},
-        {"wsl2",
-         "",
-         "",
-         "",
-         "NVIDIA GeForce RTX 2080",
-         1,
-         Wiring::none,
-         {},
-         "x86_64",
-         "5.15.153.1-microsoft-standard-WSL2",
-         true},
+         "NVIDIA GH200 120GB",
+         4,
+         Wiring::switches,
+         {hsn(4)},
+         "aarch64"},
+        {"wsl2", "", "", "", "NVIDIA GeForce RTX 4090", 2, Wiring::none, {}, "x86_64", kWsl2, true},
+        {"wsl2", "", "", "", "NVIDIA GeForce RTX 4060", 2, Wiring::none, {}, "x86_64", kWsl2, true},
+        {"wsl2", "", "", "", "NVIDIA GeForce RTX 2080", 1, Wiring::none, {}, "x86_64", kWsl2, true},
     };
 }
 

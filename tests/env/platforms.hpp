@@ -39,6 +39,7 @@ inline constexpr const char* kAzure = "7783-7084-3265-9085-8269-3286-77";
 inline constexpr const char* kOracle = "OracleCloud.com";
 inline constexpr const char* kGoogle = "Google Compute Engine";
 inline constexpr const char* kAmazon = "Amazon EC2";
+inline constexpr const char* kWsl2 = "5.15.153.1-microsoft-standard-WSL2";
 inline const char* const kH100 = "NVIDIA H100 80GB HBM3";
 
 Machine made(const Platform& row);
@@ -50,6 +51,8 @@ Adapters roce(int count, double speed_gbits = 400);
 Adapters gve(int count);
 
 Adapters ibp(int count);
+
+Adapters hsn(int count);  ///< Slingshot
 
 std::vector<Platform> all_rows();
 
