@@ -16,7 +16,7 @@ constexpr const char* kFirstInterface = "2.27";  // interface version 4, the plu
 const profiles::ProfilerRule* rule_for(const Inputs& inputs, const std::string& version) {
     const auto& shm = inputs.machine.limits.shm_bytes;
     for (const profiles::ProfilerRule& rule : inputs.knowledge.profiler_versions.rules) {
-        if (rule.library != (inputs.rccl ? "rccl" : "nccl") || rule.all_events_only) continue;
+        if (rule.library != (inputs.rccl ? "rccl" : "nccl")) continue;
         if (rule.shm_below_bytes && (!shm || *shm >= *rule.shm_below_bytes)) continue;
         if (profiles::version_in_range(version, rule.since, rule.until)) return &rule;
     }

@@ -86,7 +86,7 @@ struct Profile {
 
 /// How closely a match describes a machine: of two profiles that fit, the higher one is meant. By
 /// kinds of evidence, the first that only one of the two has decides: product; vendor, asset tag or
-/// board; adapters; the exact number of GPUs; their names; everything else.
+/// board; adapters; the kernel; the exact number of GPUs; their names; everything else.
 int specificity(const Match& match);
 
 /// A row of profiler-versions.toml: where the profiler plugin must not be loaded, or may.
@@ -95,8 +95,7 @@ struct ProfilerRule {
     std::string since;                             ///< inclusive; "" = any
     std::string until;                             ///< inclusive; "" = any
     std::optional<std::uint64_t> shm_below_bytes;  ///< only where /dev/shm is smaller
-    bool all_events_only = false;  ///< concerns a mask of all events, which toporun never uses
-    bool load = false;             ///< true: known good
+    bool load = false;                             ///< true: known good
     std::string reason;
     std::string source;
     std::string where;
@@ -105,6 +104,9 @@ struct ProfilerRule {
 struct ProfilerVersions {
     std::vector<ProfilerRule> rules;  ///< the first that applies decides
 };
+
+/// Throws Error when `name` is no name of a profile.
+void check_profile_name(std::string_view name);
 
 /// Reads a profile. Throws Error with file:line:column, unknown keys refused with a suggestion.
 Profile read_profile(std::string_view text, std::string_view file);

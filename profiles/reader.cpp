@@ -7,6 +7,7 @@
 #include "base/toml.hpp"
 #include "profiles/profile.hpp"
 #include "profiles/read_match.hpp"
+#include "profiles/value_grammar.hpp"
 #include "profiles/variables.hpp"
 
 namespace toporun::profiles {
@@ -73,11 +74,26 @@ Value read_value(TomlTable& table) {
     Range versions = range(table);
     value.since = std::move(versions.since);
     value.until = std::move(versions.until);
+    if (value.value)
+        if (const auto fault = value_fault(value.name, *value.value, value.since))
+            table.fail("value", fault->what, fault->hint);
     value.where = table.where();
     return value;
 }
 
-bool good_name(const std::string& name) {
+/// The first entry for all versions is the one that is used.
+void check_twice(const TomlTable& table, const std::vector<Value>& values, const Value& value) {
+    for (const Value& earlier : values)
+        if (earlier.name == value.name && earlier.since.empty() && earlier.until.empty())
+            table.fail(
+                "variable",
+                fmt::format("'{}' is there already and holds for every version", value.name),
+                fmt::format("this one would never be used: the first is at {}", earlier.where));
+}
+
+constexpr const char* kNameHint = "lower-case letters, digits, '-', '.' and '_'";
+
+bool good_name(std::string_view name) {
     return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
         return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_';
     });
@@ -97,7 +113,6 @@ ProfilerRule read_rule(TomlTable& table) {
         if (*bytes <= 0) table.fail("shm_below_bytes", "'shm_below_bytes' must be above 0");
         rule.shm_below_bytes = static_cast<std::uint64_t>(*bytes);
     }
-    rule.all_events_only = table.boolean("all_events_only").value_or(false);
     rule.reason = required_text(table, "reason");
     rule.source = required_text(table, "source");
     rule.where = table.where();
@@ -106,6 +121,11 @@ ProfilerRule read_rule(TomlTable& table) {
 
 }  // namespace
 
+void check_profile_name(std::string_view name) {
+    if (!good_name(name))
+        throw Error(fmt::format("'{}' is no profile name", printable(name)), {}, kNameHint);
+}
+
 Profile read_profile(std::string_view text, std::string_view file) {
     TomlTable table = TomlTable::parse(text, file);
     Profile profile;
@@ -113,13 +133,17 @@ Profile read_profile(std::string_view text, std::string_view file) {
     profile.name = table.required_string("name");
     if (!good_name(profile.name))
         table.fail("name", fmt::format("'{}' is no profile name", printable(profile.name)),
-                   "lower-case letters, digits, '-', '.' and '_'");
+                   kNameHint);
     profile.title = required_text(table, "title");
     auto match = table.table("match");
     if (match) profile.match = read_match(*match);
     if (auto expect = table.table("expect")) profile.expect = read_expect(*expect);
     std::vector<TomlTable> values = table.tables("values");
-    for (TomlTable& value : values) profile.values.push_back(read_value(value));
+    for (TomlTable& table_of_value : values) {
+        Value value = read_value(table_of_value);
+        check_twice(table_of_value, profile.values, value);
+        profile.values.push_back(std::move(value));
+    }
     table.finish();
     if (specificity(profile.match) == 0)
         table.fail("match", "the profile does not say what it matches",

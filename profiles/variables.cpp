@@ -23,7 +23,9 @@ constexpr std::string_view kInternal = "it is an internal of NCCL whose default 
 constexpr std::string_view kBehaviour = "it changes what the programming interface does";
 constexpr std::string_view kSlow = "it slows every call down";
 constexpr std::string_view kEverywhere = "it is experimental or must be equal everywhere";
-constexpr std::string_view kOwn = "toporun decides it itself";
+constexpr std::string_view kOwn = "toporun decides it itself, whatever a profile says";
+constexpr std::string_view kP2pOff =
+    "toporun decides itself whether P2P is off; a profile's NCCL_P2P_LEVEL is heard";
 constexpr std::string_view kNarrows =
     "with it `import torch` narrows every worker to one core (pytorch issue 99625)";
 
@@ -77,6 +79,8 @@ constexpr Refusal kRefused[] = {
     {"NCCL_DEBUG", kOwn},
     {"NCCL_DEBUG_*", kOwn},
     {"NCCL_PROFILER_PLUGIN", kOwn},
+    {"OMP_NUM_THREADS", kOwn},
+    {"NCCL_P2P_DISABLE", kP2pOff},
     {"OMP_PROC_BIND", kNarrows},
     {"OMP_PLACES", kNarrows},
 };
@@ -110,7 +114,9 @@ std::optional<std::string> refused_variable(std::string_view name, Use use) {
                            fmt::join(kPrefixes, ", "));
     for (const Refusal& refusal : kRefused)
         if (matches(name, refusal.pattern) && (use == Use::set || refusal.why == kOwn))
-            return fmt::format("it is never set automatically: {}", refusal.why);
+            return refusal.why == kOwn || refusal.why == kP2pOff
+                       ? fmt::format("it would never be used: {}", refusal.why)
+                       : fmt::format("it is never set automatically: {}", refusal.why);
     return std::nullopt;
 }
 

@@ -35,7 +35,7 @@ TEST_CASE("a profile is read with all its keys") {
         "[[values]]\nvariable = \"NCCL_P2P_LEVEL\"\nvalue = \"NVL\"\nreason = \"r\"\n"
         "source = \"s\"\nsince = \"2.8\"\nuntil = \"2.30.7\"\n"
         "[[values]]\nvariable = \"NCCL_IB_HCA\"\nleave = true\nreason = \"r\"\nsource = \"s\"\n"
-        "[[values]]\nvariable = \"OMP_NUM_THREADS\"\nvalue = 4\nreason = \"r\"\nsource = \"s\"\n",
+        "[[values]]\nvariable = \"HSA_ENABLE_SDMA\"\nvalue = 4\nreason = \"r\"\nsource = \"s\"\n",
         "own.toml");
     CHECK(profile.name == "own-box");
     CHECK(profile.title == "Our box");
@@ -161,6 +161,15 @@ TEST_CASE("each fault of a profile is named with its place") {
         {"never set",
          with_value("variable = \"NCCL_ALGO\"\nvalue = \"Ring\"\nreason = \"r\"\nsource = \"s\"\n"),
          "'NCCL_ALGO' cannot be in a profile", "f.toml:6:12", "never set automatically"},
+        {"never used",
+         with_value("variable = \"OMP_NUM_THREADS\"\nvalue = 4\nreason = \"r\"\nsource = \"s\"\n"),
+         "'OMP_NUM_THREADS' cannot be in a profile", "f.toml:6:12", "would never be used"},
+        {"P2P off",
+         with_value("variable = \"NCCL_P2P_DISABLE\"\nvalue = 1\nreason = \"r\"\nsource = \"s\"\n"),
+         "'NCCL_P2P_DISABLE' cannot be in a profile", "f.toml:6:12", "would never be used"},
+        {"twice",
+         with_value(good + "value = 1\n[[values]]\n" + good + "value = 2\nsince = \"2.28\"\n"),
+         "'NCCL_BUFFSIZE' is there already", "f.toml:11:12", "f.toml:5:1"},
         {"bad version", with_value(good + "value = 1\nsince = \"2.x\"\n"), "'2.x' is not a version",
          "f.toml:10:9", "2.28.9"},
         {"one part", with_value(good + "value = 1\nuntil = \"2\"\n"), "'2' is not a version",
@@ -235,6 +244,8 @@ TEST_CASE("variables that are never set automatically are refused in a profile")
                                    {"NCCL_DEBUG", false},
                                    {"NCCL_DEBUG_SUBSYS", false},
                                    {"NCCL_PROFILER_PLUGIN", false},
+                                   {"OMP_NUM_THREADS", false},
+                                   {"NCCL_P2P_DISABLE"},
                                    {"OMP_PROC_BIND"},
                                    {"NCCL_NET"},
                                    {"NCCL_IB_RESILIENCY_PORT_FAILOVER"}};
@@ -252,7 +263,7 @@ TEST_CASE("variables that are never set automatically are refused in a profile")
             CHECK_THROWS_AS(read("leave = true"), Error);
     }
     for (const std::string name : {"NCCL_NET_GDR_LEVEL", "NCCL_P2P_LEVEL", "NCCL_NVLS_ENABLE",
-                                   "NCCL_P2P_DISABLE", "OMP_NUM_THREADS", "FI_PROVIDER"}) {
+                                   "NCCL_P2P_DISABLE", "FI_PROVIDER"}) {
         CAPTURE(name);
         CHECK_NOTHROW(read_profile(with_value("variable = \"" + name +
                                               "\"\nleave = true\nreason = \"r\"\nsource = "
@@ -261,10 +272,89 @@ TEST_CASE("variables that are never set automatically are refused in a profile")
     }
 }
 
+TEST_CASE("values that NCCL would not take as they are meant are refused") {
+    struct Row {
+        std::string name, value, since;
+        std::string fault;  ///< "" for a good value
+    };
+    const std::vector<Row> rows = {
+        {"NCCL_P2P_LEVEL", "NVL", "", ""},
+        {"NCCL_P2P_LEVEL", "nvl", "", "did you mean 'NVL'?"},
+        {"NCCL_P2P_LEVEL", "NV", "", "did you mean"},
+        {"NCCL_P2P_LEVEL", "NVL ", "", "is no value of NCCL_P2P_LEVEL"},
+        {"NCCL_P2P_LEVEL", "NODE", "", "is no value of NCCL_P2P_LEVEL"},
+        {"NCCL_P2P_LEVEL", "2", "", ""},
+        {"NCCL_P2P_LEVEL", "12", "", "is no value of NCCL_P2P_LEVEL"},
+        {"NCCL_P2P_LEVEL", "C2C", "", "add since = \"2.26\""},
+        {"NCCL_P2P_LEVEL", "C2C", "2.25", "NCCL before 2.26 ignores"},
+        {"NCCL_P2P_LEVEL", "C2C", "2.26", ""},
+        {"NCCL_P2P_LEVEL", "C2C", "2.26.2", ""},
+        {"NCCL_NET_GDR_LEVEL", "PIX", "", ""},
+        {"NCCL_NET_GDR_LEVEL", "P2C", "2.27", "add since = \"2.27.3\""},
+        {"NCCL_NET_GDR_LEVEL", "P2C", "2.27.3", ""},
+        {"NCCL_NET_MERGE_LEVEL", "PORT", "", ""},
+        {"NCCL_NET_MERGE_LEVEL", "Port", "", "did you mean 'PORT'?"},
+        {"NCCL_SOCKET_FAMILY", "AF_INET6", "", ""},
+        {"NCCL_SOCKET_FAMILY", "ipv6", "", "is no value"},
+        {"NCCL_IGNORE_DISABLED_P2P", "1", "", ""},
+        {"NCCL_IGNORE_DISABLED_P2P", "2", "", "never set automatically"},
+        {"NCCL_IGNORE_DISABLED_P2P", "0x2", "", "never set automatically"},
+        {"NCCL_IB_TIMEOUT", "22", "", ""},
+        {"NCCL_IB_TIMEOUT", "32", "", "out of range"},
+        {"NCCL_IB_TIMEOUT", "22s", "", "is no number"},
+        {"NCCL_IB_RETRY_CNT", "8", "", "0 to 7"},
+        {"NCCL_IB_TC", "106", "", ""},
+        {"NCCL_IB_TC", "0x6a", "", ""},
+        {"NCCL_IB_TC", "256", "", "0 to 255"},
+        {"NCCL_IB_TC", "-1", "", "add since = \"2.26.2\""},
+        {"NCCL_IB_TC", "-1", "2.26.2", ""},
+        {"NCCL_IB_SL", "16", "", "out of range"},
+        {"NCCL_IB_GID_INDEX", "3", "", ""},
+        {"NCCL_IB_GID_INDEX", "-1", "2.20", "add since = \"2.21.5\""},
+        {"NCCL_NTHREADS", "256", "", ""},
+        {"NCCL_NTHREADS", "100", "", "in steps of 32"},
+        {"NCCL_SOCKET_NTHREADS", "17", "", "out of range"},
+        {"NCCL_CROSS_NIC", "yes", "", "is no number"},
+        {"NCCL_SOME_NEW_ENABLE", "on", "", "is no number"},
+        {"NCCL_SOME_NEW_ENABLE", "1", "", ""},
+        {"NCCL_SOME_NEW_WORD", "on", "", ""},
+        {"NCCL_IB_HCA", "=mlx5_0:1,mlx5_1", "", ""},
+        {"NCCL_IB_HCA", "^=mlx5_0", "", ""},
+        {"NCCL_IB_HCA", "mlx5_0, mlx5_1", "", "without blanks"},
+        {"NCCL_IB_HCA", "mlx5_0,,mlx5_1", "", "no list of names"},
+        {"NCCL_SOCKET_IFNAME", "=eth0", "", ""},
+        {"NCCL_SOCKET_IFNAME", "^docker,lo", "", ""},
+        {"NCCL_SOCKET_IFNAME", "e", "", "no list of names"},
+        {"UCX_TLS", "tcp", "", ""},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.name);
+        CAPTURE(row.value);
+        CAPTURE(row.since);
+        const std::string text =
+            with_value("variable = \"" + row.name + "\"\nvalue = \"" + row.value +
+                       "\"\nreason = \"r\"\nsource = \"s\"\n" +
+                       (row.since.empty() ? "" : "since = \"" + row.since + "\"\n"));
+        if (row.fault.empty()) {
+            CHECK_NOTHROW(read_profile(text, "f.toml"));
+            continue;
+        }
+        try {
+            read_profile(text, "f.toml");
+            FAIL_CHECK("accepted");
+        } catch (const Error& error) {
+            const std::string what = error.what() + (" " + error.hint());
+            CAPTURE(what);
+            CHECK(what.find(row.fault) != std::string::npos);
+            CHECK(error.where() == "f.toml:7:9");
+        }
+    }
+}
+
 TEST_CASE("a rule of profiler-versions is read with all its keys") {
     const auto versions = read_profiler_versions(
         "[[rules]]\nlibrary = \"nccl\"\nsince = \"2.30\"\nuntil = \"2.30.7\"\n"
-        "shm_below_bytes = 67108865\nall_events_only = true\nload = false\nreason = \"r\"\n"
+        "shm_below_bytes = 67108865\nload = false\nreason = \"r\"\n"
         "source = \"s\"\n",
         "v.toml");
     REQUIRE(versions.rules.size() == 1);
@@ -273,7 +363,6 @@ TEST_CASE("a rule of profiler-versions is read with all its keys") {
     CHECK(rule.since == "2.30");
     CHECK(rule.until == "2.30.7");
     CHECK(rule.shm_below_bytes == 67108865u);
-    CHECK(rule.all_events_only);
     CHECK_FALSE(rule.load);
     CHECK(rule.where == "v.toml:1:1");
 }
