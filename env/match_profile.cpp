@@ -284,6 +284,14 @@ bool matches(const Machine& machine, const profiles::Match& match) {
                        [](const Feature& feature) { return feature.fit == Fit::fits; });
 }
 
+std::string links_word(const Machine& machine) {
+    const Links links = links_of(machine);
+    if (links.pairs == 0) return "";
+    if (links.direct == 0) return "none";
+    if (links.direct < links.pairs) return "nvlink";
+    return links.switches ? "nvswitch" : "all";
+}
+
 std::string match_text(const std::vector<Feature>& features) {
     Words parts;
     for (const Feature& feature : features) {

@@ -37,6 +37,10 @@ std::string match_text(const std::vector<Feature>& features);
 std::vector<const profiles::Profile*> matching_profiles(
     const detect::Machine& machine, const std::vector<profiles::Profile>& known);
 
+/// What joins the GPUs, as a value of `links` in [match]: the narrowest that fits. "" when the
+/// paths are not known or there is no pair.
+std::string links_word(const detect::Machine& machine);
+
 /// Adapters of the machine that have every feature of the set.
 int count_nics(const detect::Machine& machine, const profiles::NicSet& set);
 

@@ -7,6 +7,8 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "env/match_profile.hpp"
+#include "profiles/value_grammar.hpp"
 #include "profiles/variables.hpp"
 
 namespace toporun::env {
@@ -46,6 +48,8 @@ std::string match_lines(const detect::Machine& machine) {
         if (!gpu.name.empty()) names.insert(gpu.name);
     if (!names.empty()) lines += fmt::format("gpu_names = {}\n", quoted_list(names));
     if (!machine.gpus.empty()) lines += fmt::format("gpu_count = {}\n", machine.gpus.size());
+    if (const std::string links = links_word(machine); !links.empty())
+        lines += fmt::format("links = {}\n", quoted(links));
     if (lines.empty())
         throw Error("nothing is known of this machine by which a profile could recognise it", {},
                     "toporun detect shows what is known and why the rest is not");
@@ -67,7 +71,7 @@ std::string entry_text(const Entry& entry) {
 
 bool may_be_set(const std::string& name, const std::string& value) {
     return name.starts_with("NCCL_") && !trim(value).empty() && printable(value) == value &&
-           !profiles::refused_variable(name);
+           !profiles::refused_variable(name) && !profiles::value_fault(name, value, "");
 }
 
 /// Interfaces are the matter of each host, not of its kind.

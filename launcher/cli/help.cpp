@@ -172,14 +172,15 @@ the vendor's plugin, and why (docs/profiles.md).
   show NAME       the file of a profile as it stands
   match           which profiles fit this machine, by what, and what they set; the nearest misses
                   with what differs
-  check FILE...   read files as 'list' would, and say what is wrong with them and where
+  check FILE...   read files as 'list' would, and say what is wrong with them and where, and
+                  whether they fit this machine
   save NAME       write a profile of this machine into ~/.config/toporun/profiles, to be completed
 
       --profile FILE        read this profile too, before all others (repeatable)
       --force               save: replace a file that is there
       --json                one JSON object, schema toporun.profiles/1
-      --machine FILE        match, save: a saved machine in place of this one
-      --from FILE           match, save: a capture, as for 'toporun detect' (repeatable)
+      --machine FILE        match, check, save: a saved machine in place of this one
+      --from FILE           match, check, save: a capture, as for 'toporun detect' (repeatable)
       --nccl-version V      match, save: for this NCCL version
   -h, --help                this text
 

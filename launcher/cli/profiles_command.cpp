@@ -153,11 +153,22 @@ CheckedFile checked(const std::string& file, const detect::Machine& machine) {
     return result;
 }
 
-int check(const Arguments& arguments, const Environment& environment, const Words& files) {
+/// Captures and saved machines in place of this host.
+bool is_here(const Arguments& arguments) {
+    return arguments.machine_files.empty() && arguments.captures.empty();
+}
+
+int check(const Arguments& arguments, const Environment& environment, const Words& files,
+          const Console& console) {
     const detect::Machine machine = read_machine(arguments, environment, {}, false);
     std::vector<CheckedFile> results;
     for (const std::string& file : files) results.push_back(checked(file, machine));
     print(arguments.json ? profile_check_json(results) : profile_check_text(results));
+    const bool misfit = std::any_of(results.begin(), results.end(), [](const CheckedFile& one) {
+        return one.what.empty() && !one.fits;
+    });
+    if (misfit && is_here(arguments) && machine.gpus.empty())
+        console.say("no GPU is seen here: --machine FILE or --from FILE checks for another host");
     const bool good = std::all_of(results.begin(), results.end(),
                                   [](const CheckedFile& one) { return one.what.empty(); });
     return good ? 0 : 1;
@@ -176,21 +187,22 @@ void make_directories(const std::string& path) {
 
 int save(const Arguments& arguments, const Environment& environment, const std::string& name,
          const Loaded& loaded, const Console& console) {
+    profiles::check_profile_name(name);
+    if (name.starts_with('.'))
+        throw Error(fmt::format("'{}' is no profile name", printable(name)), {},
+                    "files that start with a dot are not read");
     const std::string directory = user_profile_directory(environment);
     if (directory.empty())
         throw Error("no place for your profiles: neither XDG_CONFIG_HOME nor HOME is a path", {},
                     "set one of them");
     const detect::Machine machine = read_machine(arguments, environment, {}, true);
-    const bool here = arguments.machine_files.empty() && arguments.captures.empty();
     const std::string text = env::profile_skeleton(
         name, machine, plan_for(arguments, environment, machine, loaded),
         read_user_environment(environment),
-        fmt::format("toporun {} {}", kVersion, here ? "on this machine" : "for a capture"));
+        fmt::format("toporun {} {}", kVersion,
+                    is_here(arguments) ? "on this machine" : "for a capture"));
     const std::string file = directory + "/" + name + ".toml";
-    static_cast<void>(profiles::read_profile(text, file));  // refuses a bad name, and is a check
-    if (name.starts_with('.'))
-        throw Error(fmt::format("'{}' is no profile name", printable(name)), {},
-                    "files that start with a dot are not read");
+    static_cast<void>(profiles::read_profile(text, file));  // never writes what cannot be read
     struct stat info {};
     if (!arguments.force && ::lstat(file.c_str(), &info) == 0)
         throw Error(fmt::format("'{}' is there already", printable(file)), {},
@@ -237,7 +249,7 @@ int profiles_command(const Arguments& arguments, const Console& console) {
     const std::size_t most = verb == "check" ? SIZE_MAX : least;
     expect_words(verb, rest.size(), least, most, verb == "check" ? "a file" : "a name");
     const Environment environment = environment_map();
-    if (verb == "check") return check(arguments, environment, rest);
+    if (verb == "check") return check(arguments, environment, rest, console);
     const Loaded loaded = load_all(arguments, environment, console);
     if (verb == "list") return list(arguments, loaded);
     if (verb == "show") return show(arguments, rest.front(), loaded);

@@ -90,6 +90,8 @@ class Verbs(Profiles, Case):
                 done = self.toporun(*arguments, *machine)
                 self.assertEqual((done.returncode, done.stdout), (2, b""), done)
                 self.assertIn(said, done.stderr)
+                if "save" in arguments:  # no file of that name is there to look at
+                    self.assertNotIn(b".toml", done.stderr)
 
     def test_list_and_show(self):
         text = self.toporun("profiles", "list").stdout.decode()
@@ -137,6 +139,17 @@ class Verbs(Profiles, Case):
         error = json.loads(done.stdout)["files"][0]["error"]
         self.assertEqual(error["where"], f"{bad}:6:13")
 
+    def test_check_is_for_a_machine_that_is_named(self):
+        good = self.own("our-box")
+        topo = self.write("topo.txt", "\tGPU0\tGPU1\nGPU0\t X \tPHB\nGPU1\tPHB\t X \n")
+        for arguments, fits in ((["--machine", self.machine], b", fits"), (["--from", topo], b", does not fit")):
+            with self.subTest(arguments=arguments):
+                done = self.toporun("profiles", "check", good, *arguments)
+                self.assertEqual((done.returncode, done.stderr), (0, b""), done)
+                self.assertIn(fits, done.stdout)
+        text = self.toporun("profiles", "--help").stdout
+        self.assertIn(b"match, check, save: a saved machine", text)
+
     def test_the_example_is_a_profile(self):
         example = os.path.join(os.path.dirname(harness.__file__), "..", "..", "examples", "profile.toml")
         done = self.toporun("profiles", "check", example)
@@ -163,6 +176,7 @@ class Save(Profiles, Case):
             text = file.read()
         self.assertIn('products = ["SYS-1"]', text)
         self.assertIn('gpu_count = 2', text)
+        self.assertIn('links = "none"', text)
         self.assertIn('variable = "NCCL_BUFFSIZE"', text)
         self.assertNotIn("NCCL_ALGO", text)  # never set automatically
         self.assertNotIn("eth7", text)  # of one host

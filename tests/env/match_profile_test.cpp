@@ -7,6 +7,7 @@
 
 #include "fabrics.hpp"
 #include "platforms.hpp"
+#include "profiles/variables.hpp"
 
 using namespace toporun::tests;
 namespace env = toporun::env;
@@ -46,6 +47,160 @@ TEST_CASE("each platform is known by its own profile, and no other is as close")
         CAPTURE(profile.name);
         CHECK(std::find(covered.begin(), covered.end(), profile.name) != covered.end());
     }
+}
+
+profiles::Profile layered(const std::string& name, profiles::Layer layer, int gpu_count = 8) {
+    profiles::Profile profile;
+    profile.name = name;
+    profile.layer = layer;
+    profile.match.gpu_count = gpu_count;
+    return profile;
+}
+
+/// A profile that is passed over for a closer one on machines that are built.
+struct Shadow {
+    std::string winner;
+    std::string loser;
+    std::vector<std::string> told_anyway = {};  ///< by the machine, or of no use on the winner
+};
+
+TEST_CASE("what is known of a machine is not lost where a closer profile is used") {
+    const std::vector<Shadow> shadows = {
+        {"gh200-slingshot", "gh200"},
+        {"gh200-slingshot", "slingshot"},
+        {"mi250x-slingshot", "mi250x"},
+        {"mi250x-slingshot", "slingshot"},
+        {"wsl2", "geforce-no-nvlink"},
+        {"wsl2", "pcie-no-p2p", {"NCCL_MIN_NCHANNELS", "NCCL_P2P_LEVEL"}}};
+    const auto profile = [](const std::string& name) {
+        const auto found = std::find_if(builtin().begin(), builtin().end(),
+                                        [&](const auto& one) { return one.name == name; });
+        REQUIRE(found != builtin().end());
+        return *found;
+    };
+    for (const Shadow& shadow : shadows) {
+        const auto winner = profile(shadow.winner), loser = profile(shadow.loser);
+        CHECK(specificity(winner.match) > specificity(loser.match));
+        for (const auto& value : loser.values) {
+            CAPTURE(shadow.winner);
+            CAPTURE(shadow.loser);
+            CAPTURE(value.name);
+            const auto& left = shadow.told_anyway;
+            if (std::find(left.begin(), left.end(), value.name) != left.end()) continue;
+            CHECK(std::any_of(winner.values.begin(), winner.values.end(),
+                              [&](const auto& own) { return own.name == value.name; }));
+        }
+    }
+}
+
+TEST_CASE("two cards under WSL2 are known as such, whatever the driver says of P2P") {
+    for (const char* gpu : {"NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 4060"})
+        for (const PeerAccess access : {PeerAccess::ok, PeerAccess::refused}) {
+            CAPTURE(gpu);
+            Platform row = {"", "", "", "", gpu, 2, Wiring::none, {}, "x86_64", kWsl2, true};
+            Machine machine = made(row);
+            machine.peer_access[0][1] = machine.peer_access[1][0] = access;
+            CHECK(used(machine) == "wsl2");
+        }
+}
+
+TEST_CASE("the GH200 on Slingshot is told of LL128 over C2C") {
+    Platform row = {"", "HPE", "EX254n", "", "NVIDIA GH200 120GB", 4, Wiring::switches, {hsn(4)}};
+    row.architecture = "aarch64";
+    const auto made_plan =
+        env::decide(job(4), made(row), profiles::builtin_knowledge(), {}, options());
+    const auto ll128 = setting(made_plan, "NCCL_LL128_C2C");
+    CHECK_FALSE(ll128.value);
+    CHECK(ll128.reason.find("wrong results") != std::string::npos);
+}
+
+/// Machines and jobs between which every decision has something to say.
+std::vector<env::Plan> plans_with(const profiles::Profile& profile) {
+    Machine bare = host(2, 16);
+    add_gpus(bare, 2, "NVIDIA RTX A6000", PathType::PHB);
+    bare.nics_known = true;
+    bare.nics = {nic("eth0", NicKind::ethernet, {"192.0.2.1/24"}),
+                 nic("eth1", NicKind::ethernet, {"198.51.100.1/24"})};
+    for (auto& one : bare.nics) one.speed_gbits = 100;
+    Machine wired = bare;
+    for (int i = 0; i < 2; ++i) {
+        auto port = nic("mlx5_" + std::to_string(i), NicKind::roce, {});
+        port.rdma_device = port.name;
+        wired.nics.push_back(port);
+    }
+    std::vector<env::Plan> plans;
+    for (const Machine& machine : {bare, wired})
+        for (const int nodes : {1, 2}) {
+            env::Job one = job(2);
+            one.nodes = nodes;
+            plans.push_back(env::decide(one, machine, {{profile}, {}, {}, {}}, {}, options()));
+        }
+    return plans;
+}
+
+TEST_CASE("a value that a profile may have is used by some plan") {
+    const std::vector<std::pair<std::string, std::string>> values = {
+        {"NCCL_P2P_LEVEL", "SYS"},
+        {"NCCL_SOCKET_IFNAME", "eth1"},
+        {"NCCL_IB_HCA", "=mlx5_0"},
+        {"NCCL_IB_GID_INDEX", "3"},
+        {"NCCL_CROSS_NIC", "0"},
+        {"NCCL_IB_TC", "106"},
+        {"NCCL_IB_SL", "3"},
+        {"NCCL_IB_QPS_PER_CONNECTION", "4"},
+        {"NCCL_NET_GDR_LEVEL", "PIX"},
+        {"NCCL_SOCKET_NTHREADS", "4"},
+        {"NCCL_NSOCKS_PERTHREAD", "4"},
+        {"GLOO_SOCKET_IFNAME", "eth1"},
+        {"OMP_NUM_THREADS", "3"},
+        {"NCCL_P2P_DISABLE", "1"},
+        {"TORCH_NCCL_ENABLE_TIMING", "1"},
+        {"NCCL_MIN_NCHANNELS", "8"},
+        {"NCCL_PROFILER_PLUGIN", "/x.so"},
+        {"NCCL_DEBUG", "WARN"},
+        {"NCCL_DEBUG_FILE", "/tmp/nccl.log"}};
+    // Every variable that a decision of its own is about is in the list.
+    for (const env::Plan& plan : plans_with(layered("none", profiles::Layer::user, 2)))
+        for (const env::Setting& one : plan.settings) {
+            CAPTURE(one.name);
+            const bool listed = std::any_of(values.begin(), values.end(), [&](const auto& value) {
+                return value.first == one.name;
+            });
+            const bool may = !profiles::refused_variable(one.name);
+            CHECK((listed || !may));
+        }
+    for (const auto& [name, value] : values) {
+        CAPTURE(name);
+        auto profile = layered("own", profiles::Layer::user, 2);
+        profile.values = {{name, value, "r", "s", "", "", ""}};
+        bool used = false;
+        for (const env::Plan& plan : plans_with(profile))
+            for (const env::Setting& one : plan.settings)
+                used = used || (one.name == name && one.value == value && one.profile == "own");
+        CHECK(used == !profiles::refused_variable(name).has_value());
+    }
+}
+
+TEST_CASE("what joins the GPUs is told in the words of [match]") {
+    for (const Platform& row : all_rows()) {
+        CAPTURE(row.product);
+        CAPTURE(row.gpu);
+        const Machine machine = made(row);
+        const std::string word = env::links_word(machine);
+        CHECK(word.empty() == (row.gpus < 2));
+        if (word.empty()) continue;
+        profiles::Match match;
+        match.links = word;
+        CHECK(env::matches(machine, match));
+        Machine cut = machine;  // the same GPUs, every pair over the CPUs
+        for (auto& line : cut.gpu_paths)
+            for (auto& path : line)
+                if (path != PathType::LOC) path = PathType::SYS;
+        for (auto& line : cut.gpu_links) line.assign(line.size(), 0);
+        CHECK(env::matches(cut, match) == (word == "none"));
+    }
+    Machine unknown = host(1, 4);
+    CHECK(env::links_word(unknown).empty());
 }
 
 struct Miss {
@@ -195,14 +350,6 @@ TEST_CASE("adapters are counted by what is sure") {
     CHECK(env::count_nics(machine, {{}, {}, {}, {"enp1"}, {}, {}, 1, {}, {}, ""}) == 1);
     CHECK(env::count_nics(machine, {{}, {}, {}, {"enp*"}, false, 200.0, 1, {}, {}, ""}) == 3);
     CHECK(env::count_nics(machine, {{}, {}, {}, {}, true, {}, 1, {}, {}, ""}) == 0);
-}
-
-profiles::Profile layered(const std::string& name, profiles::Layer layer, int gpu_count = 8) {
-    profiles::Profile profile;
-    profile.name = name;
-    profile.layer = layer;
-    profile.match.gpu_count = gpu_count;
-    return profile;
 }
 
 TEST_CASE("the stronger place goes first and a name replaces that of a weaker place") {
