@@ -76,6 +76,7 @@ bool pairs_hold(const KnownBadRow& row, const std::vector<int>& gpus, const Mach
     const Pairs pairs = pairs_of(gpus, row, machine);
     if (row.peer_access == "ok" && pairs.ok == 0) return false;
     if (row.peer_access == "refused" && pairs.refused == 0) return false;
+    if (row.peer_access == "not-ok" && pairs.ok > 0) return false;
     if (row.peer_access == "possible" && pairs.count > 0 && pairs.refused == pairs.count)
         return false;
     if ((!row.links.empty() || !row.path.empty()) && !pairs.paths_known) return false;

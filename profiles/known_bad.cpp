@@ -99,7 +99,7 @@ KnownBadRow read_row(TomlTable& table) {
     for (const std::string& word : row.platform)
         check_word(table, "platform", word,
                    {"vm", "container", "one-port", "port-per-gpu", "slingshot"});
-    row.peer_access = choice(table, "peer_access", {"ok", "refused", "possible"});
+    row.peer_access = choice(table, "peer_access", {"ok", "not-ok", "refused", "possible"});
     row.links = choice(table, "links", {"none", "some"});
     row.path = choice(table, "path", {"PIX", "PXB", "PHB", "SYS"});
     row.driver_open = table.boolean("driver_open");

@@ -28,7 +28,7 @@ struct KnownBadRow {
     /// All of: "vm", "container", "one-port", "port-per-gpu", "slingshot".
     std::vector<std::string> platform;
     /// "ok", "refused": the driver's word on some pair of these GPUs; "possible": not refused for
-    /// all pairs.
+    /// all pairs; "not-ok": allowed for none, as far as is known.
     std::string peer_access;
     std::string links;  ///< "none": no pair has NVLink, "some"
     std::string path;   ///< of some pair without NVLink: "PIX", "PHB", "SYS"

@@ -354,11 +354,13 @@ TEST_CASE("rows of the table on nodes and adapters need as many of them") {
 
 TEST_CASE("L4 with drivers before 560 takes no cuMem for shared memory") {
     Machine machine = with_gpus(2, "NVIDIA L4", PathType::PHB);
-    set_peer_access(machine, PeerAccess::refused);
     machine.software.nccl_version = "2.25.1";
     machine.software.driver = "535.183.01";
     CHECK_FALSE(has(examine(machine), "known-bad"));
     machine.software.driver = "560.35.03";
+    CHECK(has(examine(machine), "known-bad"));
+    machine.peer_access = {{PeerAccess::ok, PeerAccess::refused},
+                           {PeerAccess::refused, PeerAccess::ok}};
     CHECK(has(examine(machine), "known-bad"));
     set_peer_access(machine, PeerAccess::ok);  // these have P2P
     CHECK_FALSE(has(examine(machine), "known-bad"));
