@@ -112,7 +112,9 @@ void google_plugin(const Patient& patient, Verdict& verdict) {
          .evidence = "no gIB, GPUDirect-TCPXO or TCPX library on the library path",
          .effect = "the GPUs' adapters stay unused or carry plain TCP",
          .fix = "source /usr/local/gib/scripts/set_nccl_env.sh",
-         .remark = "after its installation, on A3 Ultra and A4; on A3 Mega the tcpxo profile"});
+         .remark =
+             "after its installation, on A3 Ultra and A4; on A3 Mega "
+             "NCCL_LIB_DIR=/var/lib/tcpxo/lib64 source /var/lib/tcpxo/lib64/nccl-env-profile.sh"});
 }
 
 /// Gb/s of all adapters that carry data between nodes.
