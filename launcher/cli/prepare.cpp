@@ -39,11 +39,15 @@ bool attempt(std::vector<std::string>& problems, const char* missing, Part&& par
     }
 }
 
-std::string write_shim_plan(const Prepared& prepared, const Environment& environment) {
+std::string write_shim_plan(const Prepared& prepared, const Environment& environment,
+                            const NodeFiles& files) {
     const std::string path = prepared.private_directory + "/" + kShimPlanFile;
-    write_file(path,
-               shim_plan_text(prepared.command.job, prepared.plan, prepared.machine.cpu.allowed,
-                              prepared.private_directory + "/" + kRecordsFile, environment));
+    std::string text =
+        shim_plan_text(prepared.command.job, prepared.plan, prepared.machine.cpu.allowed,
+                       prepared.private_directory + "/" + kRecordsFile, environment);
+    for (const auto& [name, value] : profiler_variables(prepared.plan, files, environment))
+        text += fmt::format("expect {} {}\n", name, value);
+    write_file(path, text);
     return path;
 }
 
@@ -192,7 +196,7 @@ Prepared prepare(const Arguments& arguments, const Environment& environment, con
             node_files.shim_plan = prepared.private_directory + "/" + kShimPlanFile;
         else
             attempt(problems, "ranks are not bound to CPUs and NCCL's log is not taken",
-                    [&] { node_files.shim_plan = write_shim_plan(prepared, inner); });
+                    [&] { node_files.shim_plan = write_shim_plan(prepared, inner, node_files); });
     }
     std::vector<std::string> notes;
     prepared.argv = with_workers(prepared, arguments, notes);

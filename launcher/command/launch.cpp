@@ -42,10 +42,8 @@ class Builder {
         if (!outer.empty()) note("inside another toporun: what that one has set stays as it is");
         add("TOPORUN_ACTIVE",
             fmt::format("{}", level && *level > 0 && *level < 100 ? *level + 1 : 1));
-        if (plan_.measures && !files.directory.empty() && !is_set("TOPORUN_PROFILE_DIR"))
-            add("TOPORUN_PROFILE_DIR", files.directory);
-        if (plan_.measures && files.ring_slots > 0 && !is_set("TOPORUN_PROFILE_SLOTS"))
-            add("TOPORUN_PROFILE_SLOTS", std::to_string(files.ring_slots));
+        for (const auto& [name, value] : profiler_variables(plan_, files, environment_))
+            add(name, value);
     }
 
     /// Why the shim cannot be used; "" when it can.
@@ -129,6 +127,17 @@ class Builder {
 };
 
 }  // namespace
+
+std::vector<std::pair<std::string, std::string>> profiler_variables(
+    const env::Plan& plan, const NodeFiles& files, const Environment& environment) {
+    std::vector<std::pair<std::string, std::string>> variables;
+    if (!plan.measures) return variables;
+    if (!files.directory.empty() && !environment.contains("TOPORUN_PROFILE_DIR"))
+        variables.emplace_back("TOPORUN_PROFILE_DIR", files.directory);
+    if (files.ring_slots > 0 && !environment.contains("TOPORUN_PROFILE_SLOTS"))
+        variables.emplace_back("TOPORUN_PROFILE_SLOTS", std::to_string(files.ring_slots));
+    return variables;
+}
 
 Launch prepare_launch(const Command& command, const env::Plan& plan, const Installed& installed,
                       const NodeFiles& files, const Environment& environment, const Host& host) {

@@ -33,6 +33,11 @@ struct Launch {
     std::vector<std::string> notes;          ///< one line each
 };
 
+/// Where the profiler plugin of each rank writes, unless the user said so.
+std::vector<std::pair<std::string, std::string>> profiler_variables(const env::Plan& plan,
+                                                                    const NodeFiles& files,
+                                                                    const Environment& environment);
+
 /// The command line and the variables of the launch. Pure but for looking at a PYTHON_EXEC of the
 /// user's through `host`. `environment` is what the ranks get without toporun
 /// (variables_of_ranks). Of the words that the user typed none is changed; one is dropped: the

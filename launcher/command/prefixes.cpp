@@ -278,6 +278,7 @@ std::size_t read_env(std::span<const std::string> argv, std::size_t at, Peeled& 
     for (; i < argv.size() && argv[i].find('=') != std::string::npos; ++i)
         peeled.set[argv[i].substr(0, argv[i].find('='))] = argv[i].substr(argv[i].find('=') + 1);
     if (peeled.cleared || peeled.set.contains("PATH")) peeled.own_path = "env";
+    if (peeled.cleared && !peeled.opaque && i < argv.size()) peeled.assignments_at = i;
     return peeled.opaque ? argv.size() : std::min(i, argv.size());
 }
 

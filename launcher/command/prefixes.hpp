@@ -28,7 +28,8 @@ struct Peeled {
     /// What `env` does to the variables of the inner command.
     std::map<std::string, std::string> set;
     std::vector<std::string> removed;
-    bool cleared = false;  ///< env -i: only `set` arrives
+    bool cleared = false;                       ///< env -i: only `set` arrives
+    std::optional<std::size_t> assignments_at;  ///< where env -i takes more of `set`
 };
 
 /// Peels prefix commands off argv[first...]. Sources: the manual page of each.

@@ -123,7 +123,6 @@ Command recognise_site(Command command, const Site& site, const Environment& env
 
 /// What prefixes in front of a launcher mean for its ranks.
 Command behind_prefixes(Command command, const Peeled& peeled) {
-    if (peeled.cleared) command.assignments_at = peeled.inner;
     if (peeled.binds.empty() || command.job.launcher == "plain") return command;
     command.job.user_binds = command.job.binding_given = true;
     command.notes.push_back(fmt::format(
@@ -140,7 +139,6 @@ Command recognise_plain(Command command, const Peeled& peeled, const Environment
     command.program = innermost_program(command.argv, 0, host);
     const bool found = peeled.inner < command.argv.size();
     if (found) command.program_at = {peeled.inner};
-    if (peeled.cleared) command.assignments_at = peeled.inner;
     if (found && !peeled.prefixes.empty() && is_launcher_name(command.argv[peeled.inner])) {
         command.job.gpu_job_unknown = false;
         command.job.same_host = false;
@@ -250,7 +248,9 @@ Command recognise(std::vector<std::string> argv, const Environment& environment,
     command.executable = host.find_executable(command.argv[0]);
     const Peeled peeled = peel_prefixes(command.argv, 0);
     command.prefixes = peeled.prefixes;
-    if (!peeled.opaque) command.given = {peeled.set, peeled.removed, peeled.cleared};
+    if (!peeled.opaque || peeled.shell)
+        command.given = {peeled.set, peeled.removed, peeled.cleared};
+    command.assignments_at = peeled.assignments_at;
     const Site site = find_site(command.argv, peeled, host);
     if (site.role == Role::none)
         return recognise_plain(std::move(command), peeled, environment, host);

@@ -32,6 +32,16 @@ inline std::string touched(const std::vector<std::string>& typed, const launcher
     if (command.rewrite != launcher::Rewrite::inserted && !command.assignments_at &&
         launched != typed)
         return "the command line changed without an insertion";
+    if (command.assignments_at && command.rewrite != launcher::Rewrite::inserted) {
+        // Assignments of env, and the rest as it was.
+        const std::size_t rest = typed.size() - std::min(*command.assignments_at, typed.size());
+        if (rest == 0 || launched.size() < rest ||
+            !std::equal(typed.rbegin(), typed.rbegin() + static_cast<std::ptrdiff_t>(rest),
+                        launched.rbegin()))
+            return "words stand behind the command of env";
+        for (std::size_t i = *command.assignments_at; i + rest < launched.size(); ++i)
+            if (launched[i].find('=') == std::string::npos) return "a word that env would run";
+    }
     // The words of each program stay together, to its last one.
     for (std::size_t n = 0; n < command.program_at.size(); ++n) {
         const std::size_t first = command.program_at[n];
