@@ -13,7 +13,7 @@ HYDRA = shutil.which("mpiexec.hydra")
 NO_HYDRA = None if HYDRA else "MPICH is not installed (mpiexec.hydra)"
 
 
-class HydraCase(Case):
+class HydraHelpers:
     def hydra(self, *words):
         return [HYDRA, *words]
 
@@ -24,7 +24,7 @@ class HydraCase(Case):
 
 
 @unittest.skipIf(NO_HYDRA, NO_HYDRA)
-class HydraStatusesCase(HydraCase):
+class HydraStatuses(HydraHelpers, Case):
     def test_exit_status(self):
         for script, expected in (("exit 0", 0), ("exit 3", 3), ("exit 255", 255),
                                  ("exit $((3 + $PMI_RANK))", 7), ("kill -9 $$", 9)):
@@ -51,7 +51,7 @@ class HydraStatusesCase(HydraCase):
 
 
 @unittest.skipIf(NO_HYDRA, NO_HYDRA)
-class HydraRanksCase(HydraCase):
+class HydraRanks(HydraHelpers, Case):
     def test_arguments_and_standard_output_are_the_same(self):
         self.compare(self.hydra("-n", "1", "printf", "[%s]", "a b", "it's", "", "-x", "--", "$HOME"))
 
@@ -96,7 +96,7 @@ class HydraRanksCase(HydraCase):
 
 
 @unittest.skipIf(harness.torchrun_is_missing(), harness.torchrun_is_missing())
-class TorchrunProgramCase(Case):
+class TorchrunProgram(Case):
     def torchrun(self, *words):
         return ["torchrun", "--nproc_per_node=2", f"--master_port={harness.free_port()}", "--no_python",
                 *words]
@@ -116,7 +116,7 @@ class TorchrunProgramCase(Case):
         self.assertEqual(sorted(rank["rank"] for rank in json.loads(report.stdout)["ranks"]), [0, 1])
 
 
-class PrefixesCase(Case):
+class Prefixes(Case):
     def test_the_ranks_behind_a_prefix_are_recorded(self):
         for prefix in (["env", "A=1"], ["timeout", "60"], ["nice", "-n", "1"], ["setsid", "-w"]):
             with self.subTest(prefix=prefix):
@@ -140,7 +140,7 @@ class PrefixesCase(Case):
         self.assertEqual((done.returncode, done.stdout), (0, b"1\n"), done)
 
 
-class DryRunCase(Case):
+class DryRun(Case):
     def test_a_launcher_that_is_not_installed_is_recognised(self):
         done = self.run_command([TOPORUN, "--dry-run", "jsrun", "-n", "2", "true"])
         self.assertEqual(done.returncode, 0, done)
