@@ -68,7 +68,7 @@ std::optional<P2pFault> known_bad_fault(const Inputs& inputs, const profiles::Kn
     const auto listed = [&](int gpu) {
         return std::find(gpus->begin(), gpus->end(), gpu) != gpus->end();
     };
-    P2pFault fault{"p2p-known-bad", row.what, "", row.fix, "", {}};
+    P2pFault fault{"p2p-known-bad", row.what, "", row.fix, row.remark, {}};
     for (const auto& [a, b] : pcie)
         if (listed(a) && listed(b)) fault.pairs.emplace_back(a, b);
     if (fault.pairs.empty()) return std::nullopt;
