@@ -43,23 +43,34 @@ bool fits_slurm(const std::string& value) {
     return !value.empty() && shell_word(value) == value && value.find(',') == std::string::npos;
 }
 
+/// By the first byte; 0 for one that begins no sequence.
+std::size_t sequence_length(unsigned char first) {
+    return first < 0x80             ? 1
+           : (first & 0xe0) == 0xc0 ? 2
+           : (first & 0xf0) == 0xe0 ? 3
+           : (first & 0xf8) == 0xf0 ? 4
+                                    : 0;
+}
+
+/// Of one whole sequence.
+unsigned code_point(std::string_view sequence) {
+    const auto first = static_cast<unsigned char>(sequence.front());
+    unsigned code = sequence.size() == 1 ? first : first & (0xffu >> (sequence.size() + 1));
+    for (const char next : sequence.substr(1))
+        code = code << 6 | (static_cast<unsigned char>(next) & 0x3fu);
+    return code;
+}
+
 /// Whether TOML may hold the bytes: UTF-8 without overlong forms and surrogates (RFC 3629).
 bool is_utf8(std::string_view text) {
     constexpr std::array<unsigned, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
     for (std::size_t at = 0; at < text.size();) {
-        const auto first = static_cast<unsigned char>(text[at]);
-        const std::size_t length = first < 0x80             ? 1
-                                   : (first & 0xe0) == 0xc0 ? 2
-                                   : (first & 0xf0) == 0xe0 ? 3
-                                   : (first & 0xf8) == 0xf0 ? 4
-                                                            : 0;
+        const std::size_t length = sequence_length(static_cast<unsigned char>(text[at]));
         if (length == 0 || text.size() - at < length) return false;
-        unsigned code = length == 1 ? first : first & (0xffu >> (length + 1));
-        for (std::size_t i = 1; i < length; ++i) {
-            const auto next = static_cast<unsigned char>(text[at + i]);
-            if ((next & 0xc0) != 0x80) return false;
-            code = code << 6 | (next & 0x3fu);
-        }
+        const std::string_view sequence = text.substr(at, length);
+        for (const char next : sequence.substr(1))
+            if ((static_cast<unsigned char>(next) & 0xc0) != 0x80) return false;
+        const unsigned code = code_point(sequence);
         const bool surrogate = code >= 0xd800 && code <= 0xdfff;
         if (code < kLeast[length] || code > 0x10ffff || surrogate) return false;
         at += length;
@@ -67,17 +78,21 @@ bool is_utf8(std::string_view text) {
     return true;
 }
 
-/// A TOML basic string.
-std::string quoted(const std::string& text) {
+/// A TOML basic string of UTF-8 text, printable.
+std::string quoted(std::string_view text) {
     std::string out = "\"";
-    for (const char c : text) {
-        const auto byte = static_cast<unsigned char>(c);
-        if (c == '"' || c == '\\')
-            out += fmt::format("\\{}", c);
-        else if (byte < 0x20 || byte == 0x7f)
-            out += fmt::format("\\u{:04x}", byte);
+    while (!text.empty()) {
+        const std::size_t length = sequence_length(static_cast<unsigned char>(text.front()));
+        const std::string_view character = text.substr(0, length);
+        text.remove_prefix(length);
+        if (character == "\"" || character == "\\")
+            out += fmt::format("\\{}", character);
+        else if (printable(character) == character)
+            out += character;
+        else if (const unsigned code = code_point(character); code > 0xffff)
+            out += fmt::format("\\U{:08x}", code);
         else
-            out += c;
+            out += fmt::format("\\u{:04x}", code);
     }
     return out + "\"";
 }

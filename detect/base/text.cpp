@@ -80,11 +80,40 @@ std::string printable(std::string_view text) {
     return out;
 }
 
+namespace {
+
+/// "$(printf '...')", all of it printable: POSIX sh has no $'...'. The command substitution takes
+/// away line ends at the end: they stand behind it.
+std::string printf_word(std::string_view word) {
+    const std::size_t end = word.find_last_not_of('\n') + 1;
+    std::string out;
+    for (std::string_view rest = word.substr(0, end); !rest.empty();) {
+        const std::size_t length = std::max<std::size_t>(1, printable_sequence(rest));
+        const char c = rest.front();
+        // Also an option's dash, and what an interactive shell takes for its history.
+        const bool as_number =
+            printable_sequence(rest) == 0 || c == '\'' || c == '!' || (c == '-' && out.empty());
+        if (as_number)
+            out += fmt::format("\\{:03o}", static_cast<unsigned char>(c));
+        else if (c == '%' || c == '\\')
+            out.append(2, c);
+        else
+            out.append(rest.substr(0, length));
+        rest.remove_prefix(length);
+    }
+    out = out.empty() ? "" : "\"$(printf '" + out + "')\"";
+    if (end < word.size()) out += "'" + std::string(word.substr(end)) + "'";
+    return out;
+}
+
+}  // namespace
+
 std::string shell_word(std::string_view word) {
     constexpr std::string_view kPlain =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
     if (!word.empty() && word.find_first_not_of(kPlain) == std::string_view::npos)
         return std::string(word);
+    if (printable(word) != word) return printf_word(word);
     std::string out = "'";
     for (const char c : word) {
         if (c == '\'')

@@ -21,7 +21,7 @@ std::string printable(std::string_view text);
 /// `words` quoted for POSIX sh and joined by blanks, so that the line can be pasted into a shell.
 std::string shell_line(std::span<const std::string> words);
 
-/// One word quoted for POSIX sh; unchanged when it needs no quoting.
+/// One word quoted for POSIX sh, where it needs that; for a terminal unprintable bytes as octals.
 std::string shell_word(std::string_view word);
 
 /// `text` split at each `separator`; empty parts are kept ("a,,b" has three). "" gives one "".

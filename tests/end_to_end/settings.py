@@ -21,6 +21,56 @@ LO_DOWN = "1: lo: <LOOPBACK> mtu 65536 qdisc noop state DOWN group default\n"
 WIDEST = 100
 
 
+class UnprintableValues(Case):
+    """No byte that a terminal acts on is written, and what is pasted gives the value back."""
+
+    VALUE = "a\x1b[31m it's %d !\u009b\u202e\tb"
+
+    def profile(self):
+        path = os.path.join(self.directory, "profile.toml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write('name = "odd"\ntitle = "Odd"\n[match]\ngpu_count = 2\n[[values]]\nvariable = "NCCL_BUFFSIZE"\n'
+                       f'value = {json.dumps(self.VALUE)}\nreason = "r"\nsource = "s"\n')
+        return path
+
+    def assert_printable(self, done):
+        for text in (done.stdout.decode(), done.stderr.decode()):
+            self.assertTrue(text.replace("\n", "").isprintable(), text)
+
+    def settings(self, form):
+        capture = os.path.join(self.directory, "matrix")
+        with open(capture, "w", encoding="ascii") as file:
+            file.write(MATRIX)
+        done = self.run_command([TOPORUN, "env", "--from", capture, "--profile", self.profile(), "--format", form])
+        self.assertEqual(done.returncode, 0, done)
+        self.assertIn("NCCL_BUFFSIZE", done.stdout.decode() + done.stderr.decode())
+        self.assert_printable(done)
+        return done
+
+    def assert_shells_read(self, text):
+        for shell in ("sh", "bash", "dash", "zsh", "busybox"):
+            if shutil.which(shell):
+                words = [shell, "sh"] if shell == "busybox" else [shell]
+                done = self.run_command([*words, "-c", text + '\nprintf %s "$NCCL_BUFFSIZE"'])
+                self.assertEqual(done.stdout.decode(), self.VALUE, shell)
+
+    def test_sh(self):
+        self.assert_shells_read(self.settings("sh").stdout.decode())
+
+    def test_slurm(self):
+        lines = self.settings("slurm").stderr.decode().splitlines()
+        self.assert_shells_read(next(line.partition("before srun: ")[2] for line in lines if "before srun" in line))
+
+    def test_toml(self):
+        self.assertEqual(tomllib.loads(self.settings("toml").stdout.decode())["settings"]["NCCL_BUFFSIZE"], self.VALUE)
+
+    def test_the_command_of_a_dry_run(self):
+        done = self.run_command([TOPORUN, "--dry-run", "printf", "%s", self.VALUE + "\nc"])
+        self.assert_printable(done)
+        pasted = self.run_command(["sh", "-c", done.stdout.decode()])
+        self.assertEqual(pasted.stdout.decode(), self.VALUE + "\nc")
+
+
 class OtherMachine:
     """What the classes below share: two bridged GPUs, a tunnel that NCCL would take, one good interface."""
 

@@ -236,10 +236,11 @@ std::optional<std::string> printed_by(const std::string& shell, const std::strin
 
 TEST_CASE("every shell reads back what was meant, whatever the value holds") {
     const std::vector<std::string> values = {
-        "eth0",    "=eth0,ib0", "^docker",      "a b  c",   "it's", "$(echo no)",
-        "`no`",    "\"a\"",     "a\\b\\n",      "*",        "~",    "a;b&c|d",
-        "#no",     "!no",       "x\ny",         "\x1b[31m", "-n",   "%s%d",
-        "${HOME}", "\t",        "\u00e4\u4e16", "{a,b}",    "a=b",  "\xff"};
+        "eth0",    "=eth0,ib0",  "^docker",        "a b  c",   "it's", "$(echo no)",
+        "`no`",    "\"a\"",      "a\\b\\n",        "*",        "~",    "a;b&c|d",
+        "#no",     "!no",        "x\ny",           "\x1b[31m", "-n",   "%s%d",
+        "${HOME}", "\t",         "\u00e4\u4e16",   "{a,b}",    "a=b",  "\xff",
+        "a\n\n",   "\xc2\x9bm!", "-\xe2\x80\xae%'"};
     env::Plan made;
     std::string expected;
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -289,7 +290,9 @@ TEST_CASE("values that a format cannot hold are written so that they survive") {
     one.reason = "line one\nexport EVIL=1";
     one.exported = true;
     made.settings = {one};
-    const std::string line = "export NCCL_DEBUG_FILE='/tmp/it'\\''s $(here)/\"a\\b\x1b.log';\n";
+    const std::string line =
+        R"x(export NCCL_DEBUG_FILE="$(printf '/tmp/it\047s $(here)/"a\\b\033.log')";)x"
+        "\n";
     CHECK(env::settings_sh(made, false) == line);
     CHECK(env::settings_sh(made, true) == line + "# NCCL_DEBUG_FILE: line one\\x0aexport EVIL=1\n");
     CHECK(env::settings_slurm(made) == "--export=ALL\n");
@@ -297,6 +300,9 @@ TEST_CASE("values that a format cannot hold are written so that they survive") {
           std::vector<std::string>{line.substr(0, line.size() - 2)});
     CHECK(env::settings_toml(made).ends_with(
         "NCCL_DEBUG_FILE = \"/tmp/it's $(here)/\\\"a\\\\b\\u001b.log\"\n"));
+    made.settings[0].value = "\xc3\xa4\xc2\x9b\xe2\x80\xae\xf0\x9f\x98\x80\x7f";
+    CHECK(env::settings_toml(made).ends_with(
+        "NCCL_DEBUG_FILE = \"\xc3\xa4\\u009b\\u202e\xf0\x9f\x98\x80\\u007f\"\n"));
     made.settings[0].value = "/tmp/\xc3\x28";
     CHECK(env::settings_toml(made) ==
           "[settings]\n# NCCL_DEBUG_FILE: TOML cannot hold this value, it is no UTF-8: "

@@ -58,6 +58,11 @@ TEST_CASE("shell lines can be pasted") {
     CHECK(shell_word("it's") == "'it'\\''s'");
     CHECK(shell_word("$HOME") == "'$HOME'");
     CHECK(shell_word("~") == "'~'");
+    CHECK(shell_word("-a\x1b%'\\!b") == R"x("$(printf '\055a\033%%\047\\\041b')")x");
+    CHECK(shell_word("\xc3\xa4\xc2\x9b\xe2\x80\xae\xff") ==
+          "\"$(printf '\xc3\xa4\\302\\233\\342\\200\\256\\377')\"");
+    CHECK(shell_word("a\nb\n") == "\"$(printf 'a\\012b')\"'\n'");
+    CHECK(shell_word("\n") == "'\n'");
     CHECK(shell_line(std::vector<std::string>{"echo", "a b", "{rank}"}) == "echo 'a b' '{rank}'");
     CHECK(shell_line({}).empty());
 }
