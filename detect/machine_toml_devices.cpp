@@ -190,7 +190,7 @@ void read_gpus(TomlTable& top, Machine& machine) {
     machine.gpus_known = top.has("gpus");
     for (TomlTable& table : top.tables("gpus")) {
         if (machine.gpus.size() == kMostMachineGpus)
-            top.fail("gpus", fmt::format("a machine has at most {} here", kMostMachineGpus));
+            top.fail("gpus", fmt::format("a machine has at most {} GPUs here", kMostMachineGpus));
         Gpu gpu = read_gpu(table, machine.gpus.size());
         if (!indices.insert(gpu.index).second)
             table.fail("index", fmt::format("two GPUs have the index {}", gpu.index));
@@ -204,7 +204,8 @@ void read_nics(TomlTable& top, Machine& machine) {
     machine.nics_known = top.has("nics");
     for (TomlTable& table : top.tables("nics")) {
         if (machine.nics.size() == kMostMachineNics)
-            top.fail("nics", fmt::format("a machine has at most {} here", kMostMachineNics));
+            top.fail("nics",
+                     fmt::format("a machine has at most {} adapters here", kMostMachineNics));
         machine.nics.push_back(read_nic(table));
     }
 }

@@ -109,22 +109,28 @@ std::vector<std::string> host_order_advice(const Job& job, const HostOrder& orde
 
 std::vector<Finding> host_order_findings(const Job& job, const HostOrder& order,
                                          const HostPlaces& places, const std::string& file) {
-    if (!order.changed || order.hosts.size() < 2) return {};
+    std::vector<Finding> findings;
+    for (const std::string& note : places.notes)
+        findings.push_back({"host-order", Severity::note, note, file,
+                            "the order of the hosts goes by what is left of the file", "", ""});
+    if (!order.changed || order.hosts.size() < 2) return findings;
     const bool list = places.kind == HostOrderKind::hosts;
-    if (!list && order.crossings >= order.crossings_given) return {};
+    if (!list && order.crossings >= order.crossings_given) return findings;
     std::string shown;
     for (std::size_t i = 0; i < order.hosts.size() && i < 8; ++i)
         shown += (i > 0 ? "," : "") + order.hosts[i];
     if (order.hosts.size() > 8) shown += fmt::format(",... ({} hosts)", order.hosts.size());
-    return {{"host-order", Severity::note,
-             list ? std::string("the hosts are not in the order of the file")
-                  : fmt::format("neighbouring hosts are on different switches {} times, {} times "
-                                "in the order of the switches",
-                                order.crossings_given, order.crossings),
-             fmt::format("{}: {}", file, shown),
-             "rings and trees between nodes follow the order of ranks: each change of switch "
-             "shares the links above it",
-             join(host_order_advice(job, order, "HOSTS"), "; "), ""}};
+    findings.push_back(
+        {"host-order", Severity::note,
+         list ? std::string("the hosts are not in the order of the file")
+              : fmt::format("neighbouring hosts are on different switches {} times, {} times "
+                            "in the order of the switches",
+                            order.crossings_given, order.crossings),
+         fmt::format("{}: {}", file, shown),
+         "rings and trees between nodes follow the order of ranks: each change of switch "
+         "shares the links above it",
+         join(host_order_advice(job, order, "HOSTS"), "; "), ""});
+    return findings;
 }
 
 std::string host_file_text(const std::vector<std::string>& hosts, int ranks_per_node) {

@@ -86,6 +86,12 @@ class TopologyConf {
                     found->second.parent = parent;
             }
         for (const auto& [name, known] : switches_)
+            if (!known.nodes.empty() && in_circle(name) && result_.notes.size() < kMostNotes)
+                result_.notes.push_back(
+                    fmt::format("{}: the switches above '{}' stand in a circle (Switches=): only "
+                                "the lowest counts",
+                                printable(file_), printable(name)));
+        for (const auto& [name, known] : switches_)
             for (const std::string& node : known.nodes) result_.places.try_emplace(node, way(name));
         result_.kind = HostOrderKind::topology_conf;
     }
@@ -133,14 +139,23 @@ class TopologyConf {
                                                 line.number, printable(line.text.substr(0, 60))));
     }
 
-    /// From the top down to the switch itself.
-    std::vector<std::string> way(const std::string& name) const {
+    /// From the switch up; kDeepest of them when there is no end.
+    std::vector<std::string> upwards(const std::string& name) const {
         std::vector<std::string> up = {name};
         while (up.size() < kDeepest) {
             const auto found = switches_.find(up.back());
             if (found == switches_.end() || found->second.parent.empty()) break;
             up.push_back(found->second.parent);
         }
+        return up;
+    }
+
+    bool in_circle(const std::string& name) const { return upwards(name).size() == kDeepest; }
+
+    /// From the top down to the switch itself.
+    std::vector<std::string> way(const std::string& name) const {
+        std::vector<std::string> up = upwards(name);
+        if (up.size() == kDeepest) return {name};
         std::reverse(up.begin(), up.end());
         return up;
     }

@@ -15,7 +15,6 @@ namespace {
 using detect::Core;
 using detect::CpuSet;
 
-constexpr int kMaxRanks = 4096;  // of one node; more is a slip of the command line
 // A share of its own below this starves a GPU rank that loads data: its main thread, autograd's,
 // NCCL's progress thread and the loader workers, of which most programs start two or more
 // (reference values: Megatron-LM 2, PyTorch's examples 4).
@@ -282,7 +281,7 @@ PlacementDecision decide_placement(const Inputs& inputs) {
     const auto& known = inputs.job.ranks_per_node;
     const int ranks = known ? *known : static_cast<int>(inputs.visible.size());
     decision.reason = binding_obstacle(inputs);
-    if (ranks < 1 || ranks > kMaxRanks) {
+    if (ranks < 1 || ranks > kMostRanks) {
         if (known) decision.reason = fmt::format("{} ranks on this host make no sense", ranks);
         return decision;
     }

@@ -9,6 +9,9 @@
 
 namespace toporun::env {
 
+/// Of one node; more is a slip of the command line.
+inline constexpr int kMostRanks = 4096;
+
 struct PlacementDecision {
     std::vector<RankPlacement> ranks;  ///< one a rank; of one rank a GPU when the number is unknown
     bool binds = false;

@@ -8,6 +8,8 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "env/host_list.hpp"
+#include "env/placement.hpp"
 
 namespace toporun::launcher {
 namespace {
@@ -182,10 +184,11 @@ double number_between(const po::variables_map& map, const char* name, double low
     return number;
 }
 
-std::optional<int> positive(const po::variables_map& map, const char* name) {
+std::optional<int> count_up_to(const po::variables_map& map, const char* name, int most) {
     if (!map.contains(name)) return std::nullopt;
     const int number = map[name].as<int>();
     if (number < 1) throw Error(fmt::format("--{} must be at least 1", name));
+    if (number > most) throw Error(fmt::format("--{} must be at most {}", name, most));
     return number;
 }
 
@@ -274,8 +277,8 @@ Arguments parse_subcommand(const Split& split, Action action,
     if (!arguments.graph.empty() && arguments.json)
         throw Error("--graph and --json contradict each other");
     arguments.format = text(map, "format");
-    arguments.nodes = positive(map, "nodes");
-    arguments.ranks_per_node = positive(map, "ranks-per-node");
+    arguments.nodes = count_up_to(map, "nodes", static_cast<int>(env::kMostHosts));
+    arguments.ranks_per_node = count_up_to(map, "ranks-per-node", env::kMostRanks);
     if (action == Action::profiles) return arguments;  // each verb counts its own words
     if (action == Action::report) return arguments;    // any number of logs
     if (!arguments.positional.empty())

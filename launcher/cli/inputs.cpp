@@ -28,6 +28,8 @@
 namespace toporun::launcher {
 namespace {
 
+/// Releases are 1.x and 2.x; 3.x may come.
+constexpr int kOldestNccl = 10000, kNewestNccl = 39999;
 constexpr std::size_t kLargestText = 64u << 20;
 constexpr std::size_t kLargestCapture = 16u << 20;  ///< of text: a log of NCCL has some MiB
 
@@ -217,7 +219,10 @@ detect::Machine read_machine(const Arguments& arguments, const Environment& envi
         machine = this_machine(environment, program, deep, rendezvous);
     }
     if (!arguments.nccl_version.empty()) {
-        if (!detect::nccl_version_code(arguments.nccl_version))
+        const std::string& version = arguments.nccl_version;
+        const auto numbers = std::count(version.begin(), version.end(), '.') + 1;
+        const auto code = detect::nccl_version_code(version);
+        if (!code || numbers > 3 || *code < kOldestNccl || *code > kNewestNccl)
             throw Error(fmt::format("'{}' is no NCCL version", printable(arguments.nccl_version)),
                         {}, "write it like 2.28.9");
         machine.software.nccl_version = arguments.nccl_version;

@@ -33,6 +33,11 @@ bool attempt(std::vector<std::string>& problems, const char* missing, Part&& par
     try {
         part();
         return true;
+    } catch (const Error& fault) {
+        problems.push_back(fault.where().empty()
+                               ? fmt::format("{}: {}", missing, fault.what())
+                               : fmt::format("{}: {} ({})", missing, fault.what(), fault.where()));
+        return false;
     } catch (const std::exception& fault) {
         problems.push_back(fmt::format("{}: {}", missing, fault.what()));
         return false;

@@ -202,7 +202,11 @@ int env_command(const Arguments& arguments, const Console& console) {
     warn(loaded.problems, console);
     const env::Plan plan =
         decide(job, machine, read_user_environment(environment), options, loaded.knowledge);
-    if (format == "hosts") return print_hosts(plan);
+    if (format == "hosts") {
+        if (options.host_places)
+            for (const std::string& note : options.host_places->notes) console.warn(note, {});
+        return print_hosts(plan);
+    }
     print(settings_text(plan, format));
     if (arguments.explain)
         for (const std::string& line : env::explain_lines(plan)) console.say(line);

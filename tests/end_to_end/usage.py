@@ -50,6 +50,40 @@ class WrongUsage(Case):
                 self.assertNotEqual(done.returncode, 0)
 
 
+class NumbersAndOrders(Case):
+    def refused(self, *words):
+        done = self.run_command([TOPORUN, *words])
+        self.assertEqual((done.returncode, done.stdout), (2, b""), done)
+        return " ".join(done.own_lines("error"))
+
+    def test_numbers_that_make_no_sense_are_refused(self):
+        self.assertIn("--ranks-per-node must be at most 4096", self.refused("env", "--ranks-per-node", "1000000"))
+        self.assertIn("--nodes must be at most 65536", self.refused("env", "--nodes", "100000000"))
+        for version in ("2.28.9.1.1", "99.99.99", "2", "2.x"):
+            with self.subTest(version=version):
+                self.assertIn(f"'{version}' is no NCCL version", self.refused("env", "--nccl-version", version))
+
+    def test_a_file_of_hosts_that_cannot_be_read_is_named_with_its_line(self):
+        path = os.path.join(self.directory, "hosts")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("n1\nn[2\n")
+        self.assertIn(f"({path}:2)", self.refused("env", "--host-order", path))
+        done = self.run_command([TOPORUN, "--host-order", path, "sh", "-c", "exit 7"])
+        self.assertEqual(done.returncode, 7, done)
+        self.assertIn(f"({path}:2)", done.stderr.decode())
+
+    def test_switches_in_a_circle_are_named(self):
+        path = os.path.join(self.directory, "topology.conf")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("SwitchName=a Nodes=n1 Switches=b\nSwitchName=b Nodes=n2 Switches=a\n")
+        for words in (["env", "--host-order", path], ["env", "--host-order", path, "--format", "hosts"],
+                      ["--host-order", path, "true"]):
+            with self.subTest(words=words):
+                done = self.run_command([TOPORUN, *words])
+                self.assertEqual(done.returncode, 0, done)
+                self.assertIn("stand in a circle", done.stderr.decode())
+
+
 class Pipes(Case):
     """A pipe in the place of a file: one that somebody writes into is read, another is refused."""
 

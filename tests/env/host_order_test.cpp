@@ -147,6 +147,17 @@ TEST_CASE("kinds of files are told apart, and what is none is refused with its l
     CHECK(read_host_places("n1.x\n", "f").kind == HostOrderKind::hosts);
     CHECK(read_host_places("SwitchName=a Nodes=n1\nrubbish\n", "f").notes ==
           Names{"f:2: passed over: 'rubbish'"});
+    const auto circle = read_host_places(
+        "SwitchName=a Switches=b\nSwitchName=b Switches=a\nSwitchName=a Nodes=n1\n"
+        "SwitchName=c Nodes=n2\n",
+        "f");
+    CHECK(circle.notes == Names{"f: the switches above 'a' stand in a circle (Switches=): only the "
+                                "lowest counts"});
+    CHECK(circle.places.at("n1") == Names{"a"});
+    const auto findings =
+        toporun::env::host_order_findings({}, order_hosts({"n1", "n2"}, circle), circle, "f");
+    REQUIRE(findings.size() == 1);
+    CHECK(findings[0].what == circle.notes[0]);
     for (const std::string text : {"", "\n# nothing\n", "SwitchName=a Nodes=n[1-\n", "n1\nn[2\n",
                                    "\x1b[2J\n", "SwitchName=a Nodes=n[1-70000]\n"}) {
         CAPTURE(text);
