@@ -56,8 +56,9 @@ std::optional<std::string> value_of(TomlTable& table) {
                    "NCCL takes an empty value for something else than none: write 'leave = true'");
     if (*value == "true" || *value == "false")
         table.fail("value", fmt::format("'{}' means 0 to NCCL", *value), "write 1 or 0");
-    if (value->find_first_of("\r\n") != std::string::npos || value->find('\0') != std::string::npos)
-        table.fail("value", "a value must be one line");
+    if (printable(*value) != *value)
+        table.fail("value", fmt::format("'{}' holds what cannot be shown", printable(*value)),
+                   "a value is one line of visible characters");
     return value;
 }
 

@@ -170,6 +170,12 @@ std::optional<ValueFault> value_fault(std::string_view name, const std::string& 
     if (name == "NCCL_SOCKET_FAMILY") return word_fault(name, value, {"AF_INET", "AF_INET6"});
     if (name == "NCCL_IB_HCA") return list_fault(name, value, 1, kMostAdapters);
     if (name == "NCCL_SOCKET_IFNAME") return list_fault(name, value, 2, kMostInterfaces);
+    if (name == "GLOO_SOCKET_IFNAME" && value.find_first_of(" \t^=") != std::string::npos)
+        return ValueFault{fmt::format("'{}' is no list of names for {}", printable(value), name),
+                          "whole names, joined by commas, nothing else"};
+    if (name == "NCCL_NETDEVS_POLICY" &&
+        !(value.starts_with("MAX:") && whole_number(value.substr(4))))
+        return word_fault(name, value, {"AUTO", "ALL", "MAX:1"});
     for (const NumberRange& range : kRanges)
         if (range.name == name) return number_fault(range, value, since);
     if (name.starts_with("NCCL_") && (name.ends_with("_ENABLE") || name.ends_with("_DISABLE")) &&
