@@ -16,9 +16,10 @@ namespace toporun::launcher {
 
 using Json = nlohmann::ordered_json;
 
-/// Indented by 2, with a last line end; bytes that are no UTF-8 become U+FFFD.
+/// Indented by 2, with a last line end; ASCII alone, so that no terminal obeys what a value holds:
+/// other characters are escaped, bytes that are no UTF-8 become U+FFFD.
 inline std::string dumped(const Json& json) {
-    return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+    return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
 template <typename T>

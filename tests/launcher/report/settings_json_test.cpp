@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 
 #include "facts.hpp"
@@ -62,6 +63,16 @@ TEST_CASE("the schema of the settings refuses what the JSON must not be") {
         bad[json::json_pointer(row.pointer)] = row.value;
         CHECK(schema.faults(bad).size() == 1);
     }
+}
+
+TEST_CASE("JSON is plain ASCII whatever a value holds, and parses back to it") {
+    env::Plan plan = eight_gpu_run().plan;
+    const std::string odd = "a\x1b[31m\x7f\xc2\x9b\xe2\x80\xaex";  // ESC, DEL, CSI, right-to-left
+    plan.settings.front().value = odd;
+    const std::string text = launcher::settings_json(plan);
+    CHECK(std::all_of(text.begin(), text.end(),
+                      [](char c) { return c == '\n' || (c >= ' ' && c < '\x7f'); }));
+    CHECK(json::parse(text)["settings"][0]["value"] == odd);
 }
 
 TEST_CASE("the schema of the settings describes every key") {
