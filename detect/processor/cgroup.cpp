@@ -159,6 +159,29 @@ CgroupLimits read_cgroup_limits(const Files& files) {
     return limits;
 }
 
+std::optional<std::uint64_t> read_oom_kills(const Files& files) {
+    std::optional<std::uint64_t> kills;
+    const auto take = [&](const std::string& file) {
+        const auto text = files.read(file, 65536);
+        if (!text) return;
+        for (const std::string& line : split(*text, '\n')) {
+            constexpr std::string_view kName = "oom_kill ";
+            if (!line.starts_with(kName)) continue;
+            const auto count = to_integer(trim(std::string_view(line).substr(kName.size())));
+            if (count && *count >= 0)
+                kills = std::max(kills.value_or(0), static_cast<std::uint64_t>(*count));
+        }
+    };
+    const std::string membership = read_membership(files);
+    if (membership.empty()) return kills;
+    const std::vector<Mount> mounts = read_mounts(files);
+    walk_up(find_group(mounts, membership, ""),
+            [&](const std::string& directory) { take(directory + "/memory.events"); });
+    walk_up(find_group(mounts, membership, "memory"),
+            [&](const std::string& directory) { take(directory + "/memory.oom_control"); });
+    return kills;
+}
+
 CpuSet read_cgroup_cpus(const Files& files) {
     const std::string membership = read_membership(files);
     if (membership.empty()) return {};

@@ -81,6 +81,8 @@ RunFacts read_logs(const std::vector<std::string>& names) {
         });
     }
     facts.failure = failures.verdict();
+    facts.line_findings = failures.evidence().findings;
+    facts.interfaces = failures.evidence().interfaces;
     facts.log = model.summary();
     return facts;
 }

@@ -73,6 +73,7 @@ Catalogue::Catalogue(const std::vector<std::pair<std::string_view, std::string_v
         for (TomlTable& row : tables.back().tables("classes")) classes_.push_back(read_class(row));
     }
     for (TomlTable& file : tables) {
+        for (TomlTable& row : file.tables("findings")) add_finding(row);
         for (TomlTable& group : file.tables("groups")) {
             const std::string source = group.required_string("source");
             for (TomlTable& row : group.tables("lines")) {
@@ -100,6 +101,26 @@ Catalogue::Catalogue(const std::vector<std::pair<std::string_view, std::string_v
         }
         file.finish();
     }
+}
+
+void Catalogue::add_finding(TomlTable& row) {
+    KnownFinding finding{{},
+                         row.required_string("id"),
+                         row.required_string("severity"),
+                         row.required_string("what"),
+                         row.required_string("effect"),
+                         row.required_string("fix")};
+    row.required_string("source");
+    for (const std::string& text : row.strings("lines").value_or(std::vector<std::string>())) {
+        try {
+            finding.patterns.emplace_back(text);
+        } catch (const std::invalid_argument& fault) {
+            row.fail("lines", fault.what());
+        }
+        finding_filter_.add(finding.patterns.back().key(),
+                            static_cast<std::uint16_t>(findings_.size()));
+    }
+    findings_.push_back(std::move(finding));
 }
 
 const Class* Catalogue::find_class(std::string_view id) const {

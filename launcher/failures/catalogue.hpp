@@ -7,6 +7,10 @@
 
 #include "launcher/failures/pattern.hpp"
 
+namespace toporun {
+class TomlTable;
+}
+
 /// What is known of failures: classes of causes and the lines by which programs tell of them, read
 /// from the .toml files of this directory, which are compiled in.
 namespace toporun::launcher::failures {
@@ -48,6 +52,16 @@ struct KnownLine {
     std::vector<std::int64_t> only;  ///< values of the capture xid for which it counts; empty: all
 };
 
+/// A line that tells of a fault in a run that goes on.
+struct KnownFinding {
+    std::vector<Pattern> patterns;
+    std::string id;
+    std::string severity;  ///< broken, slow, note
+    std::string what;      ///< with `{name}` for captures
+    std::string effect;
+    std::string fix;
+};
+
 /// Read once; throws Error with the place when a file is at fault (a test reads them all).
 class Catalogue {
   public:
@@ -61,6 +75,8 @@ class Catalogue {
     const std::vector<KnownLine>& lines() const { return lines_; }
     const std::vector<Class>& classes() const { return classes_; }
     const PatternFilter& filter() const { return filter_; }
+    const std::vector<KnownFinding>& findings() const { return findings_; }
+    const PatternFilter& finding_filter() const { return finding_filter_; }
 
     struct Match {
         const KnownLine* line = nullptr;
@@ -74,9 +90,13 @@ class Catalogue {
                                bool nccl_record = false) const;
 
   private:
+    void add_finding(TomlTable& row);
+
     std::vector<Class> classes_;
     std::vector<KnownLine> lines_;
     PatternFilter filter_;
+    std::vector<KnownFinding> findings_;
+    PatternFilter finding_filter_;  ///< by position in findings_
 };
 
 }  // namespace toporun::launcher::failures

@@ -75,6 +75,14 @@ struct NcclProcess {
     Place last;
 };
 
+/// A fault of a run that goes on, as a line tells it.
+struct LineFinding {
+    const KnownFinding* known = nullptr;
+    std::string what;      ///< with what the line says
+    std::string evidence;  ///< the first such line
+    std::uint64_t count = 0;
+};
+
 struct Evidence {
     std::vector<std::string> files;
     std::vector<std::uint64_t> file_lines;  ///< lines of each
@@ -84,7 +92,9 @@ struct Evidence {
     std::map<std::string, std::map<int, WorkState>> work;  ///< by process group and rank in it
     std::map<int, std::pair<std::string, Place>> fingerprints;  ///< collective each rank was in
     std::map<std::pair<std::string, std::int64_t>, NcclProcess> nccl;  ///< by host and process
-    std::map<std::string, std::string> variables;  ///< as NCCL saw them, the first value of each
+    std::vector<LineFinding> findings;
+    std::map<std::string, std::string> interfaces;  ///< address by name, as NCCL announced them
+    std::map<std::string, std::string> variables;   ///< as NCCL saw them, the first value of each
     std::set<int> local_ranks_seen;
     std::set<int> ranks_seen;
     std::optional<int> world_size;

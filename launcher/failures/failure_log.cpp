@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "detect/nccl_log/cursor.hpp"
+#include "launcher/failures/memory_text.hpp"
 
 namespace toporun::launcher::failures {
 namespace {
@@ -14,8 +15,8 @@ constexpr std::size_t kMostEvents = 8192;
 constexpr std::size_t kMostStreams = 65536;
 constexpr std::size_t kMostRows = 65536;
 constexpr std::size_t kMostProcesses = 65536;
-constexpr std::size_t kEvidenceBytes = 600;
-constexpr std::size_t kAddedWithin = 10;  ///< lines of a help text
+constexpr std::size_t kEvidenceBytes = 900;  // PyTorch's out-of-memory texts whole
+constexpr std::size_t kAddedWithin = 10;     ///< lines of a help text
 
 std::optional<int> small(const std::optional<std::int64_t>& number) {
     if (!number || *number < -1000000 || *number > 100000000) return std::nullopt;
@@ -116,6 +117,8 @@ void FailureLog::add(std::string_view line, const detect::nccl_log::Line* nccl) 
     if (nccl != nullptr && nccl->record.level != detect::nccl_log::Level::bare)
         add_nccl(*nccl, line);
     const std::string_view text = cleaned(line, store_);
+    catalogue_.finding_filter().find(text, candidates_);
+    if (!candidates_.empty()) add_findings(text, line);
     catalogue_.filter().find(text, candidates_);
     const bool may_label =
         !text.empty() && (text.front() == '[' || text.front() == ' ' || text.front() == '(' ||
@@ -135,6 +138,39 @@ void FailureLog::add(std::string_view line, const detect::nccl_log::Line* nccl) 
     add_message(prefixed, line, stream_of(prefixed.origin));
 }
 
+void FailureLog::add_findings(std::string_view text, std::string_view raw) {
+    constexpr std::size_t kMostFindings = 64;
+    for (const std::uint16_t candidate : candidates_) {
+        const KnownFinding& known = catalogue_.findings()[candidate];
+        std::optional<Captures> found;
+        for (const Pattern& pattern : known.patterns)
+            if (!found) found = pattern.match(text);
+        if (!found) continue;
+        std::string what = found->filled_in(known.what);
+        const auto same = [&](const LineFinding& other) { return other.what == what; };
+        auto& findings = evidence_.findings;
+        const auto told = std::find_if(findings.begin(), findings.end(), same);
+        if (told != findings.end())
+            ++told->count;
+        else if (findings.size() < kMostFindings)
+            findings.push_back({&known, std::move(what), cut(raw), 1});
+    }
+}
+
+void FailureLog::add_interfaces(const std::vector<detect::nccl_log::Interface>& interfaces) {
+    constexpr std::size_t kMostInterfaces = 256;
+    for (const detect::nccl_log::Interface& interface : interfaces)
+        if (evidence_.interfaces.size() < kMostInterfaces)
+            evidence_.interfaces.emplace(interface.name, interface.address);
+}
+
+/// `NET : Using interface eth0:10.0.0.1<0>`, up to 2.4.
+void FailureLog::add_old_interface(std::string_view message) {
+    static const Pattern pattern("NET : Using interface {name}:{address}<");
+    if (const auto found = pattern.match(message))
+        add_interfaces({{cut(*found->text("name")), cut(*found->text("address"))}});
+}
+
 /// Which process is which rank, and how its log ends.
 void FailureLog::add_nccl(const detect::nccl_log::Line& line, std::string_view) {
     const detect::nccl_log::Record& record = line.record;
@@ -152,6 +188,11 @@ void FailureLog::add_nccl(const detect::nccl_log::Line& line, std::string_view) 
         }
         process.ended = false;
     }
+    if (const auto* bootstrap = std::get_if<detect::nccl_log::Bootstrap>(&line.event))
+        add_interfaces(bootstrap->interfaces);
+    if (const auto* devices = std::get_if<detect::nccl_log::NetworkDevices>(&line.event))
+        add_interfaces(devices->interfaces);
+    add_old_interface(record.message);
     if (const auto* variable = std::get_if<detect::nccl_log::Variable>(&line.event);
         variable != nullptr && evidence_.variables.size() < 256)
         evidence_.variables.emplace(variable->name, cut(variable->value));
@@ -295,6 +336,8 @@ Event FailureLog::event_of(const Origin& origin, std::string_view raw) const {
 /// Adds the event, or counts it where its stream has said the same before. Its position; SIZE_MAX
 /// when there is no room.
 std::size_t FailureLog::keep(Event event) {
+    if (event.line_id == "cuda-oom" && tells_fragmentation(event.evidence))
+        event.of = catalogue_.find_class("allocator-fragmentation");
     const std::string key = std::to_string(event.place.file) + "/" + stream_key(event.origin) +
                             "/" + std::to_string(event.attempt) + "/" +
                             (event.of != nullptr ? event.of->id : "") + "/" + event.line_id + "/" +

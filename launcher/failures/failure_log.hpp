@@ -49,6 +49,9 @@ class FailureLog {
     Stream& stream_of(const Origin& origin);
     void see(const Origin& origin);
     void add_nccl(const detect::nccl_log::Line& line, std::string_view raw);
+    void add_findings(std::string_view text, std::string_view raw);
+    void add_interfaces(const std::vector<detect::nccl_log::Interface>& interfaces);
+    void add_old_interface(std::string_view message);
     void add_message(const PrefixedLine& line, std::string_view raw, Stream& stream);
     bool in_table(std::string_view message, Stream& stream);
     bool in_traceback(const PrefixedLine& line, std::string_view raw, Stream& stream);

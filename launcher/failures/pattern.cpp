@@ -55,6 +55,17 @@ std::optional<std::int64_t> Captures::number(std::string_view name) const {
     return error == std::errc() && at == end ? std::optional(number) : std::nullopt;
 }
 
+std::string Captures::filled_in(std::string_view text) const {
+    constexpr std::size_t kLongest = 128;
+    std::string out(text);
+    for (const auto& [name, value] : values_) {
+        const std::string hole = "{" + std::string(name) + "}";
+        if (const std::size_t at = out.find(hole); at != out.npos)
+            out.replace(at, hole.size(), value.substr(0, kLongest));
+    }
+    return out;
+}
+
 void Pattern::add_literal(std::string_view text) {
     if (!text.empty()) tokens_.push_back({Kind::literal, std::string(text)});
 }

@@ -19,6 +19,8 @@ class Captures {
     /// The text of that name, nothing when the pattern has no such capture.
     std::optional<std::string_view> text(std::string_view name) const;
     std::optional<std::int64_t> number(std::string_view name) const;
+    /// `text` with each `{name}` replaced by the capture of that name, at most 128 bytes of it.
+    std::string filled_in(std::string_view text) const;
 
   private:
     std::vector<std::pair<std::string_view, std::string_view>> values_;

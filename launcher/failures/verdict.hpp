@@ -27,6 +27,7 @@ struct Verdict {
     std::string where;     ///< "job.log:17"
     std::string frame;     ///< where in the user's program
     Confidence confidence = Confidence::unknown;
+    bool from_status_only = false;     ///< nothing but the command's own end is known
     std::vector<std::string> advice;   ///< at most three steps
     std::vector<std::string> remarks;  ///< consequences left aside, what the launcher named instead
 };

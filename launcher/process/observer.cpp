@@ -17,11 +17,14 @@
 
 #include "base/descriptors.hpp"
 #include "base/error.hpp"
+#include "detect/files.hpp"
+#include "detect/processor/cgroup.hpp"
 #include "launcher/log/footprint.hpp"
 #include "launcher/process/console.hpp"
 #include "launcher/process/observer_link.hpp"
 #include "launcher/process/process_tree.hpp"
 #include "launcher/process/run_directory.hpp"
+#include "launcher/process/run_failure.hpp"
 #include "launcher/process/run_files.hpp"
 #include "launcher/process/run_watch.hpp"
 #include "launcher/process/signals.hpp"
@@ -71,6 +74,7 @@ class ObserverLoop {
     }
 
     void run() {
+        end_.oom_kills_before = detect::read_oom_kills(detect::Files(""));
         note_fault(files_.write_plan(task_.facts));
         while (!finished_) {
             wait();
@@ -156,6 +160,8 @@ class ObserverLoop {
         if (!facts.duration_s)
             facts.duration_s = std::chrono::duration<double>(Clock::now() - started_).count();
         watch_.collect(facts);
+        end_.oom_kills_after = detect::read_oom_kills(detect::Files(""));
+        facts.failure = failure_of_run(facts, task_.private_directory, end_);
         note_fault(files_.keep_logs(task_.private_directory));
         note_fault(files_.write_report(facts, task_.silent || !task_.latest));
         for (const std::string& line : closing_lines(facts)) console_.say(line);
@@ -243,6 +249,7 @@ class ObserverLoop {
     Console console_;
     RunWatch watch_;
     RunFiles files_;
+    RunEnd end_;
     int signals_ = -1;
     bool link_open_ = true;
     bool finished_ = false;

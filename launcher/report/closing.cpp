@@ -68,10 +68,10 @@ std::optional<std::string> live_warning(const RunFacts& facts) {
 std::vector<std::string> closing_lines(const RunFacts& facts) {
     const NcclUse use = nccl_use(facts);
     std::string end = end_text(facts);
-    if (use == NcclUse::no_sign && !facts.failure) return {shortened(end + "; no sign of NCCL")};
+    const bool told = facts.failure && !facts.failure->from_status_only;
+    if (use == NcclUse::no_sign && !told) return {shortened(end + "; no sign of NCCL")};
     std::vector<std::string> lines;
-    if (facts.failure)
-        lines = {failure_text(*facts.failure), "evidence: " + facts.failure->evidence};
+    if (told) lines = {failure_text(*facts.failure), "evidence: " + facts.failure->evidence};
     if (use == NcclUse::no_sign) {
         lines.push_back(end + "; no sign of NCCL");
     } else if (use == NcclUse::unknown) {

@@ -245,7 +245,7 @@ bool interface_allowed(const std::string& value, const std::string& name) {
 }
 
 std::vector<env::Finding> differences(const RunFacts& facts) {
-    Findings found;
+    Findings found = log_findings(facts);
     add_changed(facts, found);
     if (!facts.log.started()) return found;
     add_versions(facts, found);

@@ -44,6 +44,10 @@ std::optional<std::string> last_rank_text(const RunFacts& facts);
 /// Where NCCL did otherwise than planned, each with its cause as far as the log shows it.
 std::vector<env::Finding> differences(const RunFacts& facts);
 
+/// What lines of logs tell of faults, and what a log alone says of a run that toporun did not
+/// start: interfaces that reach nobody, torn lines.
+std::vector<env::Finding> log_findings(const RunFacts& facts);
+
 /// What to do next, the most promising first, one to three. Gains are "bounded".
 std::vector<std::string> next_steps(const RunFacts& facts);
 

@@ -16,17 +16,19 @@ std::string files_text(const RunFacts& facts) {
 std::string log_report_text(const RunFacts& facts) {
     ReportLines text;
     add_failure_lines(facts, text);
+    const std::vector<env::Finding> findings = differences(facts);
     if (!facts.log.started()) {
         const std::string none = fmt::format("no line of NCCL's in {}", files_text(facts));
-        if (!facts.failure) return printable(none) + "\n";
+        if (!facts.failure && findings.empty()) return printable(none) + "\n";
         text.heading("Log");
         text.line(none);
+        add_finding_lines(findings, text);
         return text.take();
     }
     text.heading("Log");
     text.line(fmt::format("{}: {} lines of NCCL's", files_text(facts), facts.log.lines));
     add_nccl_lines(facts, text);
-    add_finding_lines(differences(facts), text);
+    add_finding_lines(findings, text);
     add_list_lines("Notes", facts.notes, text);
     add_list_lines("Next steps", next_steps(facts), text);
     return text.take();

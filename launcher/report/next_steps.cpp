@@ -88,7 +88,7 @@ bool failed(const RunFacts& facts) {
 }
 
 void add_failure_step(const RunFacts& facts, std::vector<std::string>& steps) {
-    if (facts.failure) {
+    if (facts.failure && !facts.failure->from_status_only) {
         steps = facts.failure->advice;
         return;
     }

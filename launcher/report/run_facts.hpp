@@ -7,6 +7,7 @@
 #include "detect/machine.hpp"
 #include "env/job.hpp"
 #include "env/plan.hpp"
+#include "launcher/failures/evidence.hpp"
 #include "launcher/failures/verdict.hpp"
 #include "launcher/log/model.hpp"
 #include "launcher/profiler/in_flight.hpp"
@@ -36,14 +37,16 @@ struct RunFacts {
     std::string start_utc;      ///< "2026-03-01T12:00:00Z"
     std::optional<double> duration_s;
     ExitStatus exit;
-    std::optional<failures::Verdict> failure;  ///< the first cause, where the run failed
-    LogSummary log;                            ///< what NCCL wrote
-    profiler::Measured measured;               ///< what the profiler plugin recorded
-    std::vector<RankRecord> ranks;             ///< what the rank shims wrote
-    std::vector<std::string> warnings;         ///< of the run itself: "observer ended by signal 9"
-    std::vector<std::string> notes;            ///< what is missing and why
-    bool warned_of_share = false;              ///< said while the run went on: not a warning again
-    double comm_limit = 0.30;  ///< in-flight share above which the report warns, 0 to 1
+    std::vector<failures::LineFinding> line_findings;  ///< faults that lines of logs tell
+    std::map<std::string, std::string> interfaces;     ///< address by name, as NCCL announced them
+    std::optional<failures::Verdict> failure;          ///< the first cause, where the run failed
+    LogSummary log;                                    ///< what NCCL wrote
+    profiler::Measured measured;                       ///< what the profiler plugin recorded
+    std::vector<RankRecord> ranks;                     ///< what the rank shims wrote
+    std::vector<std::string> warnings;  ///< of the run itself: "observer ended by signal 9"
+    std::vector<std::string> notes;     ///< what is missing and why
+    bool warned_of_share = false;       ///< said while the run went on: not a warning again
+    double comm_limit = 0.30;           ///< in-flight share above which the report warns, 0 to 1
 };
 
 }  // namespace toporun::launcher

@@ -190,4 +190,38 @@ TEST_CASE("the number of processes is the smaller of the user's and the groups'"
     }
 }
 
+TEST_CASE("kills by the kernel are counted in the group and those above") {
+    struct Row {
+        std::string name;
+        std::string membership;
+        std::vector<std::pair<std::string, std::string>> files;
+        std::optional<std::uint64_t> expected;
+    };
+    const std::string root = "/sys/fs/cgroup";
+    const Row rows[] = {
+        {"none", "0::/a/b\n", {}, std::nullopt},
+        {"version 2",
+         "0::/a/b\n",
+         {{root + "/a/b/memory.events", "low 0\noom 2\noom_kill 2\n"}},
+         2},
+        {"the group above",
+         "0::/a/b\n",
+         {{root + "/a/b/memory.events", "oom_kill 0\n"},
+          {root + "/a/memory.events", "oom_kill 5\n"}},
+         5},
+        {"garbage",
+         "0::/a/b\n",
+         {{root + "/a/b/memory.events", "oom_kill x\noom_kill -1\n"}},
+         std::nullopt},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.name);
+        const Tree tree;
+        tree.write("/proc/self/cgroup", row.membership);
+        tree.write("/proc/self/mountinfo", kUnified);
+        for (const auto& [path, text] : row.files) tree.write(path, text);
+        CHECK(detect::read_oom_kills(Files(tree.root())) == row.expected);
+    }
+}
+
 }  // namespace toporun::tests

@@ -199,6 +199,38 @@ TEST_CASE("mismatched collectives: the minority is at fault") {
     });
 }
 
+TEST_CASE("GPU memory that is exhausted, and memory in pieces") {
+    const auto raised = [](const std::string& message) {
+        return "[rank1]: Traceback (most recent call last):\n[rank1]:   File \"/t.py\", line 3, in "
+               "f\n[rank1]: torch.OutOfMemoryError: CUDA out of memory. " +
+               message + "\n";
+    };
+    const std::string newer =
+        "Tried to allocate 2.00 GiB. GPU 1 has a total capacity of 79.15 GiB of which 1.20 GiB is "
+        "free. Of the allocated memory ";
+    const std::string older = "Tried to allocate 512.00 MiB (GPU 1; 15.78 GiB total capacity; ";
+    check_rows({
+        {"used",
+         raised(newer + "74.00 GiB is allocated by PyTorch, and 512.00 MiB is reserved by PyTorch "
+                        "but unallocated."),
+         "cuda-oom", 1},
+        {"reserved",
+         raised(newer + "40.00 GiB is allocated by PyTorch, and 35.00 GiB is reserved by PyTorch "
+                        "but unallocated."),
+         "allocator-fragmentation", 1},
+        {"used, older",
+         raised(older + "14.10 GiB already allocated; 30.00 MiB free; 14.20 GiB reserved in total "
+                        "by PyTorch)"),
+         "cuda-oom", 1},
+        {"reserved, older",
+         raised(
+             older +
+             "9.10 GiB already allocated; 30.00 MiB free; 14.20 GiB reserved in total by PyTorch)"),
+         "allocator-fragmentation", 1},
+        {"no figures", raised("Tried to allocate"), "cuda-oom", 1},
+    });
+}
+
 TEST_CASE("endings from outside") {
     const std::string limit =
         "slurmstepd-n1: error: *** JOB 10 ON n1 CANCELLED AT 2026-11-30T07:34:24 DUE TO TIME LIMIT "

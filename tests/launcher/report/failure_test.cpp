@@ -63,6 +63,8 @@ TEST_CASE("a job without NCCL that failed is told as well") {
     RunFacts run = plain_run();
     run.failure = killed();
     CHECK(closing_lines(run).front().starts_with("first cause: "));
+    run.failure->from_status_only = true;  // the line on the end says it
+    CHECK(closing_lines(run).size() == 1);
 }
 
 TEST_CASE("the first failure keeps its contract in JSON") {

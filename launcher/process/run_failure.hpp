@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "launcher/failures/verdict.hpp"
+#include "launcher/report/run_facts.hpp"
+
+namespace toporun::launcher {
+
+/// What was seen of a run's end beside its files.
+struct RunEnd {
+    std::optional<std::uint64_t> oom_kills_before;  ///< of the control group, at the start
+    std::optional<std::uint64_t> oom_kills_after;
+};
+
+/// The first cause of a run that failed, from NCCL's logs in `log_directory` ("" = none), the
+/// kernel's count of kills and the command's own death. Nothing when it ended with 0, and where
+/// only its output could tell: that goes to the user's terminal and is not read.
+std::optional<failures::Verdict> failure_of_run(const RunFacts& facts,
+                                                const std::string& log_directory,
+                                                const RunEnd& end);
+
+}  // namespace toporun::launcher

@@ -1,0 +1,55 @@
+#include "launcher/process/run_failure.hpp"
+
+#include <csignal>
+
+#include <doctest/doctest.h>
+
+#include "files.hpp"
+
+using namespace toporun::launcher;
+using toporun::tests::TemporaryDirectory;
+
+namespace {
+
+RunFacts ended(int status, std::optional<int> signal = {}) {
+    RunFacts facts;
+    facts.machine.hostname = "node-a";
+    facts.exit = {status, signal};
+    return facts;
+}
+
+}  // namespace
+
+TEST_CASE("a run that ended well has no first cause") {
+    const TemporaryDirectory directory;
+    directory.write("nccl.0.0.a.1.log",
+                    "a:1:1 [0] NCCL WARN Duplicate GPU detected : rank 0 and rank 1 both on CUDA "
+                    "device 10000\n");
+    CHECK_FALSE(failure_of_run(ended(0), directory.path(), {1, 2}));
+    CHECK_FALSE(failure_of_run(ended(1), "", {}));
+    CHECK_FALSE(failure_of_run(ended(1), "", {3, 3}));
+}
+
+TEST_CASE("NCCL's own logs name the cause of a run") {
+    const TemporaryDirectory directory;
+    directory.write("nccl.0.0.a.1.log",
+                    "a:1:1 [0] NCCL WARN Duplicate GPU detected : rank 0 and rank 1 both on CUDA "
+                    "device 10000\n");
+    directory.write("notes.log", "MemoryError\n");
+    const auto verdict = failure_of_run(ended(1), directory.path(), {});
+    REQUIRE(verdict);
+    CHECK(verdict->cause == "nccl-usage");
+    CHECK(verdict->rank == 0);
+    CHECK(verdict->where == "nccl.0.0.a.1.log:1");
+}
+
+TEST_CASE("a kill by the kernel and the command's own death") {
+    const auto counted = failure_of_run(ended(1), "", {4, 6});
+    REQUIRE(counted);
+    CHECK(counted->cause == "host-oom-kill");
+    CHECK(counted->evidence == "oom_kill rose from 4 to 6");
+    CHECK(failure_of_run(ended(128 + SIGSEGV, SIGSEGV), "", {})->cause == "native-crash");
+    CHECK(failure_of_run(ended(128 + SIGKILL, SIGKILL), "", {})->cause == "unknown-kill");
+    CHECK(failure_of_run(ended(128 + SIGKILL, SIGKILL), "", {0, 1})->cause == "host-oom-kill");
+    CHECK(failure_of_run(ended(128 + SIGTERM, SIGTERM), "", {})->cause == "signal-external");
+}
