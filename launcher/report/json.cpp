@@ -277,7 +277,8 @@ std::string report_json(const RunFacts& facts) {
                    {"pairs", pairs_array(facts.plan)},
                    {"placement", placements_array(facts.plan)},
                    {"machine", facts.logs.empty() ? machine_object(facts.machine) : Json(nullptr)},
-                   {"logs", facts.logs}});
+                   {"logs", facts.logs},
+                   {"replay", replay_commands(facts.log)}});
 }
 
 }  // namespace toporun::launcher

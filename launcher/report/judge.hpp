@@ -48,6 +48,10 @@ std::vector<env::Finding> differences(const RunFacts& facts);
 /// start: interfaces that reach nobody, torn lines.
 std::vector<env::Finding> log_findings(const RunFacts& facts);
 
+/// Commands of nccl-tests that run the collectives of the log over their range of sizes, one a
+/// function, to measure what the fabric gives by itself. Sizes as nccl-tests counts them.
+std::vector<std::string> replay_commands(const LogSummary& log);
+
 /// What to do next, the most promising first, one to three. Gains are "bounded".
 std::vector<std::string> next_steps(const RunFacts& facts);
 

@@ -29,6 +29,7 @@ std::string log_report_text(const RunFacts& facts) {
     text.line(fmt::format("{}: {} lines of NCCL's", files_text(facts), facts.log.lines));
     add_nccl_lines(facts, text);
     add_finding_lines(findings, text);
+    add_list_lines("Replay with nccl-tests", replay_commands(facts.log), text);
     add_list_lines("Notes", facts.notes, text);
     add_list_lines("Next steps", next_steps(facts), text);
     return text.take();

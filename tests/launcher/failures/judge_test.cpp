@@ -364,3 +364,25 @@ TEST_CASE("a restarted run is judged by its first attempt") {
     CHECK(verdict->rank == 1);
     CHECK(verdict->remarks.back().find("restarted 1 times") != std::string::npos);
 }
+
+TEST_CASE("lines that tell of something slow are findings, counted") {
+    const std::string line =
+        "a:1:1 [0] NCCL INFO GPU Direct RDMA Disabled for GPU ca000 / HCA 0 (distance 7 > 4)\n";
+    const Evidence evidence = read_failures_of_text(line + line).evidence();
+    REQUIRE(evidence.findings.size() == 1);
+    CHECK(evidence.findings[0].known->id == "gdr-too-far");
+    CHECK(evidence.findings[0].count == 2);
+    CHECK(evidence.findings[0].what ==
+          "GPUDirect RDMA is off between GPU ca000 and adapter 0: they are 7 apart and NCCL allows "
+          "4");
+    CHECK(
+        read_failures_of_text("Call to connect returned never mind\n").evidence().findings.empty());
+}
+
+TEST_CASE("interfaces as NCCL announced them") {
+    const Evidence evidence = read_failures_of_text(
+                                  "a:1:1 [0] NCCL INFO Bootstrap : Using eno1:10.0.0.1<0>\n"
+                                  "a:1:1 [0] INFO NET : Using interface eth1:fe80::1%eth1<0>\n")
+                                  .evidence();
+    CHECK(evidence.interfaces.at("eno1") == "10.0.0.1");
+}

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "facts.hpp"
+#include "launcher/report/judge.hpp"
 #include "launcher/report/report.hpp"
 
 using namespace toporun::launcher;
@@ -40,6 +41,45 @@ TEST_CASE("a log without NCCL is one line") {
     CHECK(log_report_text(facts) == "no line of NCCL's in a\\x1b[31m.log\n");
     facts.logs.emplace_back("b.log");
     CHECK(log_report_text(facts) == "no line of NCCL's in 2 files\n");
+}
+
+TEST_CASE("collectives of a log as commands of nccl-tests") {
+    LogSummary log;
+    log.rank_count = 8;
+    log.collectives = {{"AllReduce", 1u << 20, 10, 10},
+                       {"AllReduce", 64u << 20, 10, 10},
+                       {"Broadcast", 256, 1, 1},
+                       {"Broadcast", 0, 1, 0},
+                       {"Unheard", 256, 1, 1}};
+    CHECK(replay_commands(log) ==
+          std::vector<std::string>{"mpirun -np 8 all_reduce_perf -b 1M -e 64M -f 2 -g 1",
+                                   "mpirun -np 8 broadcast_perf -b 256 -e 256 -f 2 -g 1"});
+    CHECK(replay_commands({}).empty());
+}
+
+TEST_CASE("interfaces that reach nobody and torn lines are findings of a log") {
+    RunFacts facts;
+    facts.logs = {"a.log"};
+    facts.interfaces = {{"docker0", "172.17.0.1"},
+                        {"eno1", "10.0.0.1"},
+                        {"lo", "127.0.0.1"},
+                        {"ib0", "fe80::1%ib0"}};
+    facts.log.torn = 3;
+    facts.log.node_count = 2;
+    std::vector<std::string> ids;
+    for (const auto& finding : log_findings(facts)) {
+        ids.push_back(finding.id);
+        if (finding.id.starts_with("log-interface")) {
+            CHECK(finding.fix == "NCCL_SOCKET_IFNAME=eno1");
+            CHECK(finding.severity == toporun::env::Severity::slow);
+        }
+    }
+    CHECK(ids == std::vector<std::string>{"log-interface-virtual", "log-interface-link-local",
+                                          "log-interface-loopback", "log-torn"});
+    facts.log.node_count = 1;
+    CHECK(log_findings(facts).front().severity == toporun::env::Severity::note);
+    facts.logs.clear();  // a run has a plan for its interfaces
+    CHECK(log_findings(facts).empty());
 }
 
 TEST_CASE("Markdown has headings, lists and no live marks") {
