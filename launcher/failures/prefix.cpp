@@ -253,6 +253,10 @@ std::string_view cleaned(std::string_view line, std::string& store) {
         if (i + 1 < line.size() && line[i + 1] == '[') {  // ECMA-48 CSI: up to a final byte
             i += 2;
             while (i < line.size() && (line[i] < '@' || line[i] > '~')) ++i;
+        } else if (i + 1 < line.size() && line[i + 1] == ']') {  // OSC: up to BEL or ESC
+            i += 2;
+            while (i < line.size() && line[i] != '\a' && line[i] != '\x1b') ++i;
+            if (i + 1 < line.size() && line[i] == '\x1b' && line[i + 1] == '\\') ++i;
         }
     }
     return store;

@@ -81,4 +81,7 @@ TEST_CASE("escapes, NUL bytes and progress bars are taken out") {
     CHECK(cleaned("10%|#\r20%|##\rRuntimeError: x", store) == "RuntimeError: x");
     CHECK(cleaned(std::string("a\0b", 3), store) == "ab");
     CHECK(cleaned("cut \x1b[", store) == "cut ");
+    CHECK(cleaned("\x1b]0;title\atext", store) == "text");
+    CHECK(cleaned("\x1b]0;title\x1b\\text", store) == "text");
+    CHECK(cleaned("cut \x1b]0;title", store) == "cut ");
 }
