@@ -49,6 +49,17 @@ class Cursor {
         return value;
     }
 
+    /// A number such as 240.0, without sign and exponent.
+    std::optional<double> real() {
+        double value = 0;
+        if (rest_.empty() || rest_.front() < '0' || rest_.front() > '9') return std::nullopt;
+        const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value,
+                                                  std::chars_format::fixed);
+        if (error != std::errc()) return std::nullopt;
+        rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
+        return value;
+    }
+
   private:
     std::string_view rest_;
 };

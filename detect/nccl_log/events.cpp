@@ -56,7 +56,9 @@ std::vector<std::string> parse_ports(std::string_view text) {
 
 Parsed parse_bootstrap(std::string_view message) {
     Cursor cursor(message);
-    if (!cursor.skip("Bootstrap : Using ") && !cursor.skip("Bootstrap: Using "))
+    // The last form is that of 2.2.
+    if (!cursor.skip("Bootstrap : Using ") && !cursor.skip("Bootstrap: Using ") &&
+        !cursor.skip("NET : Using interface "))
         return std::nullopt;
     Bootstrap event{parse_interfaces(cursor.rest())};
     if (event.interfaces.empty()) {  // NCCL_OOB_NET_ENABLE: an RDMA device, `mlx5_0:1`
@@ -124,6 +126,11 @@ std::string loaded_name(Cursor cursor) {
 /// `NET/Plugin: ...`, `PROFILER/Plugin: ...` and the like.
 Parsed parse_plugin(std::string_view message) {
     Cursor cursor(message);
+    if (cursor.skip("NET/OFI Initializing aws-ofi-nccl ")) {
+        constexpr std::size_t kLongest = 64;
+        return Plugin{"NET", "aws-ofi-nccl " + std::string(cursor.word().substr(0, kLongest)),
+                      true};
+    }
     const auto kind = cursor.until("/Plugin");
     if (!kind || !is_plugin_kind(*kind)) return std::nullopt;
     cursor.skip_blanks();
@@ -171,17 +178,11 @@ bool read_init_field(std::string_view name, std::string_view value, Init& init) 
     return true;  // a field of a later version
 }
 
-Parsed parse_init(std::string_view message) {
-    constexpr std::string_view kStart = "- Init START";
-    constexpr std::string_view kComplete = "- Init COMPLETE";
-    message = trim(message);
-    const bool complete = message.ends_with(kComplete);
-    if (!complete && !message.ends_with(kStart)) return std::nullopt;
-    message.remove_suffix((complete ? kComplete : kStart).size());
+/// `comm 0x.. rank 0 nranks 8 cudaDev 0 ...`
+Parsed parse_member(std::string_view message) {
     Cursor cursor(message);
     if (!cursor.until("comm ")) return std::nullopt;
     Init init;
-    init.complete = complete;
     init.communicator = hex_word(cursor.word());
     if (init.communicator.empty()) return std::nullopt;
     init.ranks = -1;
@@ -191,6 +192,18 @@ Parsed parse_init(std::string_view message) {
     }
     if (init.rank < 0 || init.ranks <= init.rank) return std::nullopt;
     return init;
+}
+
+Parsed parse_init(std::string_view message) {
+    constexpr std::string_view kStart = "- Init START";
+    constexpr std::string_view kComplete = "- Init COMPLETE";
+    message = trim(message);
+    const bool complete = message.ends_with(kComplete);
+    if (!complete && !message.ends_with(kStart)) return std::nullopt;
+    message.remove_suffix((complete ? kComplete : kStart).size());
+    Parsed event = parse_member(message);
+    if (event) std::get<Init>(*event).complete = complete;
+    return event;
 }
 
 Parsed parse_shape(std::string_view message) {
@@ -332,6 +345,13 @@ Parsed parse_version(std::string_view message) {
     return version;
 }
 
+Event parse_old_message(std::string_view message) {
+    Event event = parse_message(message);
+    if (event.index() == 0 && message.starts_with("comm 0x"))
+        return parse_member(trim(message)).value_or(std::move(event));
+    return event;
+}
+
 Event parse_message(std::string_view message) {
     if (const auto collective = parse_collective(message)) return *collective;
     constexpr Parsed (*kParsers[])(std::string_view) = {
@@ -340,7 +360,7 @@ Event parse_message(std::string_view message) {
     for (const auto parser : kParsers) {
         if (Parsed event = parser(message)) return std::move(*event);
     }
-    return Unknown{};
+    return parse_setup(message).value_or(Event{Unknown{}});
 }
 
 }  // namespace toporun::detect::nccl_log

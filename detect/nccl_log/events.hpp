@@ -10,9 +10,18 @@ namespace toporun::detect::nccl_log {
 /// The event in the message of an INFO record.
 Event parse_message(std::string_view message);
 
+/// The same of a version before 2.4: `comm 0x.. rank 0 nranks 2` is all it says of a rank.
+Event parse_old_message(std::string_view message);
+
 /// `NCCL version 2.28.9+cuda13.0`, `RCCL version : 2.27.7-HEAD:0d2c4fd`, `RCCL
 /// version 2.18.6+hip6.0 HEAD:..`; nothing for anything else, sentences that mention a version
 /// among them.
 std::optional<Event> parse_version(std::string_view message);
+
+/// How a communicator was set up (setup.hpp), in the message of an INFO record.
+std::optional<Event> parse_setup(std::string_view message);
+
+/// A rank of nccl-tests, in a line without a record.
+std::optional<Event> parse_test_rank(std::string_view line);
 
 }  // namespace toporun::detect::nccl_log

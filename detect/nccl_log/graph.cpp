@@ -32,23 +32,11 @@ std::optional<GraphNode> parse_node(std::string_view text) {
     return node;
 }
 
-/// `240.0 ` and the like: a number up to a character that cannot belong to it.
-std::optional<double> real_number(Cursor& cursor) {
-    double value = 0;
-    const std::string_view rest = cursor.rest();
-    if (rest.empty() || rest.front() < '0' || rest.front() > '9') return std::nullopt;  // no "nan"
-    const auto [end, error] =
-        std::from_chars(rest.data(), rest.data() + rest.size(), value, std::chars_format::fixed);
-    if (error != std::errc()) return std::nullopt;
-    cursor.skip(rest.substr(0, static_cast<std::size_t>(end - rest.data())));
-    return value;
-}
-
 GraphEvent parse_header(std::string_view message) {
     Cursor cursor(message);
     if (!cursor.skip("=== System : ")) return {};
     if (!cursor.skip("maxBw ") && !cursor.skip("maxWidth ")) return {};
-    if (!real_number(cursor)) return {};
+    if (!cursor.real()) return {};
     return SystemHeader{};
 }
 
@@ -61,7 +49,7 @@ GraphEvent parse_tree_line(std::string_view message) {
         const auto link = cursor.until("[");
         if (!link || link->size() > 4) return {};
         line.link = *link;
-        const auto bandwidth = real_number(cursor);
+        const auto bandwidth = cursor.real();
         if (!bandwidth || !cursor.skip("] - ")) return {};
         line.gbytes_per_s = *bandwidth;
     }
@@ -85,7 +73,7 @@ std::optional<PathEntry> parse_entry(Cursor& cursor) {
     const auto hops = cursor.number<int>();
     if (!hops || !cursor.skip("/")) return std::nullopt;
     entry.hops = *hops;
-    const auto bandwidth = real_number(cursor);
+    const auto bandwidth = cursor.real();
     if (!bandwidth || !cursor.skip("/")) return std::nullopt;
     entry.gbytes_per_s = *bandwidth;
     const auto type = cursor.until(")");

@@ -18,6 +18,8 @@ bool is_launcher_prefix(std::string_view text) {
 
 /// The version line, which has no record prefix (NCCL src/init.cc showVersion).
 Event bare_event(std::string_view line) {
+    if (line.find("Pid ") != line.npos)
+        if (auto rank = parse_test_rank(line)) return *rank;
     const std::size_t at = line.find("CCL version");
     if (at == line.npos || at == 0 || !is_launcher_prefix(line.substr(0, at - 1))) return Unknown{};
     return parse_version(line.substr(at - 1)).value_or(Event{Unknown{}});
@@ -27,7 +29,7 @@ Event record_event(const Record& record) {
     if (record.level == Level::warn)
         return Warning{std::string(record.source), std::string(record.message)};
     if (record.level != Level::info) return Unknown{};
-    return parse_message(record.message);
+    return record.old_form ? parse_old_message(record.message) : parse_message(record.message);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "detect/nccl_log/collective.hpp"
+#include "detect/nccl_log/setup.hpp"
 
 /// What a line of NCCL's log says. Pure: a line in, an event out, no file, no state. Every version
 /// from 2.8 to 2.30 and RCCL; a line that is not understood is kept as Unknown. No input makes it
@@ -24,6 +25,7 @@ struct Record {
     std::int64_t tid = 0;       ///< kernel thread id, equals pid in the main thread
     std::optional<int> device;  ///< CUDA device current in that thread: not the rank
     Level level = Level::bare;
+    bool old_form = false;     ///< before 2.4: "INFO" alone
     std::string_view source;   ///< "init.cc:904" of a warning, else ""
     std::string_view message;  ///< without line end
 };
@@ -128,14 +130,19 @@ struct Warning {
 struct Unknown {};
 
 using Event = std::variant<Unknown, Version, Bootstrap, NetworkDevices, UsingNetwork, Plugin, Init,
-                           CommunicatorShape, Connection, Variable, Warning, Collective>;
+                           CommunicatorShape, Connection, Variable, Warning, Collective,
+                           ChannelCounts, RingOrder, RingLink, Trees, Pattern, Affinity,
+                           InitTimings, NvlsSupport, NvlsReady, GpuDirect, Choice, TuningAlgorithms,
+                           TuningRow, ErrorTrail, CommunicatorEnd, Provider, TestRank>;
 
 struct Line {
     Record record;
     Event event;
     bool torn = false;  ///< another record starts inside this one: two writers, one file
     /// The line is NCCL's: it has the record prefix or is a version line.
-    bool from_nccl() const { return record.level != Level::bare || event.index() != 0; }
+    bool from_nccl() const {
+        return record.level != Level::bare || std::holds_alternative<Version>(event);
+    }
 };
 
 /// Reads one line, which must outlive the result. The record prefix is searched anywhere in it, so

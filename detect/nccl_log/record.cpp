@@ -75,6 +75,7 @@ bool looks_like_source(std::string_view word) {
 std::optional<Level> read_level(Cursor& cursor, Record& record) {
     constexpr int kWordsBefore = 3;
     for (int i = 0; i <= kWordsBefore; ++i) {
+        record.old_form = cursor.rest().starts_with("INFO ");
         if (const auto level = skip_level(cursor)) return level;
         const std::string_view word = cursor.word();
         const bool location = looks_like_source(word);

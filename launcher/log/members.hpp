@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "detect/nccl_log/line.hpp"
 
@@ -37,6 +38,7 @@ struct LogPair {
 
 /// What was seen of all connections of a pair.
 struct LogPairFacts {
+    std::string via;             ///< as NCCL prints it, of the first connection
     bool gpu_direct = false;     ///< of Transport::net: GPUDirect RDMA
     std::uint64_t channels = 0;  ///< bit n: channel n, the last bit: that one or a later one
 };

@@ -40,6 +40,7 @@ std::optional<std::uint64_t> pointer_number(std::string_view text) {
 }  // namespace
 
 void LogModel::add(const Line& line) {
+    if (const auto* rank = std::get_if<TestRank>(&line.event)) add(*rank);
     if (!line.from_nccl()) return;
     ++summary_.lines;
     if (line.torn) ++summary_.torn;
@@ -49,14 +50,16 @@ void LogModel::add(const Line& line) {
     add(process, line.record, line.event);
 }
 
-void LogModel::add(ProcessNumber process, const Record&, const Event& event) {
+void LogModel::add(ProcessNumber process, const Record& record, const Event& event) {
+    if (setup_.add(process, record.host, event)) return;
+    if (event.index() == 0 && setup_.add_graph(record.host, record.message)) return;
     const auto take = [&](const auto& known) {
         using Known = std::decay_t<decltype(known)>;
         if constexpr (std::is_same_v<Known, Unknown>) {
             ++summary_.unknown;
         } else if constexpr (requires { this->add(process, known); }) {
             add(process, known);
-        } else {
+        } else if constexpr (requires { this->add(known); }) {
             add(known);
         }
     };
@@ -82,6 +85,8 @@ void LogModel::add(const NetworkDevices& devices) {
     for (const std::string& device : devices.devices) {
         add_distinct(summary_.rdma_devices, device, kNames);
     }
+    if (!devices.none && (!devices.devices.empty() || devices.network != "IB"))
+        add_distinct(device_networks_, devices.network, kNames);
     if (devices.network == "IB") return;  // its interface is for the handshake only
     for (const Interface& interface : devices.interfaces) {
         add_distinct(summary_.data_interfaces, interface.name, kNames);
@@ -176,7 +181,10 @@ void LogModel::add(ProcessNumber process, const Connection& connection) {
             add_note("more connections than the log model keeps: transports may be missing");
             return;
         }
-        known = pairs_.emplace(pair, LogPairFacts{}).first;
+        constexpr std::size_t kLongestVia = 48;
+        LogPairFacts facts;
+        facts.via = connection.via.substr(0, kLongestVia);
+        known = pairs_.emplace(pair, std::move(facts)).first;
     }
     known->second.gpu_direct |= connection.gpu_direct;
     known->second.channels |= std::uint64_t{1} << std::clamp(connection.channel, 0, 63);
@@ -244,8 +252,26 @@ void LogModel::add_transports(const World& world, LogSummary& result) const {
         entry.transport = pair.transport;
         if (entry.network.empty()) entry.network = pair_networks_[pair.network];
         entry.gpu_direct |= facts.gpu_direct;
+        entry.channels |= facts.channels;
+        if (entry.via.empty() || facts.gpu_direct) entry.via = facts.via;
     }
     for (auto& row : transports) result.transports.push_back(std::move(row.second));
+}
+
+void LogModel::add(const TestRank& test) {
+    LogRank rank;
+    rank.rank = test.rank;
+    rank.host = kept(test.host);
+    rank.pid = test.pid;
+    rank.gpu_index = test.device;
+    if (test_ranks_.size() < kMembers) test_ranks_[test.rank] = std::move(rank);
+}
+
+/// nccl-tests names its ranks, which older versions of NCCL do not without the subsystem INIT.
+void LogModel::add_test_ranks(LogSummary& result) const {
+    if (!result.ranks.empty() || test_ranks_.empty()) return;
+    for (const auto& row : test_ranks_) result.ranks.push_back(row.second);
+    result.rank_count = static_cast<int>(test_ranks_.size());
 }
 
 LogSummary LogModel::summary() const {
@@ -258,6 +284,10 @@ LogSummary LogModel::summary() const {
         if (const ProcessNumber process = warning_processes_[i])
             result.warnings[i].rank = world.rank_of(*process);
     }
+    add_test_ranks(result);
+    result.setup = setup_.facts();
+    // A log that begins late lacks the line that says it.
+    if (result.networks.empty() && device_networks_.size() == 1) result.networks = device_networks_;
     result.collectives = collectives_.rows();
     result.communicators = CommunicatorTable(members_, groups_, collectives_).rows();
     add_transports(world, result);

@@ -14,6 +14,7 @@
 #include "launcher/log/collectives.hpp"
 #include "launcher/log/members.hpp"
 #include "launcher/log/processes.hpp"
+#include "launcher/log/setup_facts.hpp"
 
 namespace toporun::launcher {
 
@@ -34,8 +35,10 @@ struct LogTransport {
     int from = 0;
     int to = 0;
     detect::nccl_log::Transport transport = detect::nccl_log::Transport::other;
-    std::string network;      ///< of NET
-    bool gpu_direct = false;  ///< of NET: on at least one connection of the pair
+    std::string network;         ///< of NET
+    bool gpu_direct = false;     ///< of NET: on at least one connection of the pair
+    std::string via{};           ///< as NCCL prints it, of one connection: "P2P/CUMEM/read"
+    std::uint64_t channels = 0;  ///< bit n: channel n; bit 63: that one or a later one
 };
 
 /// A variable as NCCL itself reported it, with every distinct value.
@@ -75,6 +78,7 @@ struct LogSummary {
     std::vector<LogCollective> collectives;  ///< by function, then by size; over all ranks
     /// In order of first appearance. Those of which only COLL lines are known have no parent.
     std::vector<LogCommunicator> communicators;
+    LogSetup setup;
     std::vector<LogVariable> variables;
     std::vector<LogWarning> warnings;  ///< the first few distinct ones
     std::uint64_t warning_count = 0;   ///< all of them
@@ -120,7 +124,13 @@ class LogModel {
     using MemberKey = std::tuple<std::size_t, std::uint64_t, std::size_t, int>;
     using PointerKey = std::pair<std::size_t, std::uint64_t>;
 
-    LogSummary summary_;  ///< what needs all lines is filled in by summary()
+    void add(const detect::nccl_log::TestRank& rank);
+    void add_test_ranks(LogSummary& result) const;
+
+    SetupFacts setup_;
+    std::map<int, LogRank> test_ranks_;         ///< of nccl-tests
+    std::vector<std::string> device_networks_;  ///< networks that listed what they use
+    LogSummary summary_;                        ///< what needs all lines is filled in by summary()
     Processes processes_;
     std::vector<LogMember> members_;              ///< in order of appearance
     std::map<MemberKey, std::size_t> member_at_;  ///< by process, pointer, group, rank

@@ -14,6 +14,7 @@ Json transports_array(const LogSummary& log) {
         Json entry = {{"from", row.from},
                       {"to", row.to},
                       {"transport", detect::nccl_log::transport_name(row.transport)}};
+        if (!row.via.empty()) entry["via"] = row.via;
         if (!row.network.empty()) {
             entry["network"] = row.network;
             entry["gpu_direct_rdma"] = row.gpu_direct;
@@ -64,6 +65,96 @@ Json communicators_array(const LogSummary& log) {
     return rows;
 }
 
+Json channels_object(const LogSetup& setup) {
+    if (!setup.channels) return nullptr;
+    return {{"coll", setup.channels->coll},
+            {"collnet", or_null(setup.channels->collnet)},
+            {"nvls", or_null(setup.channels->nvls)},
+            {"p2p", setup.channels->p2p},
+            {"p2p_per_peer", setup.channels->p2p_per_peer}};
+}
+
+Json patterns_array(const LogSetup& setup) {
+    Json rows = Json::array();
+    for (const LogPattern& row : setup.patterns) {
+        rows.push_back({{"pattern", row.pattern.pattern},
+                        {"channels", row.pattern.channels},
+                        {"intra_gbytes_per_s", row.pattern.intra_gbytes_per_s},
+                        {"inter_gbytes_per_s", row.pattern.inter_gbytes_per_s},
+                        {"intra_path", row.pattern.intra_type},
+                        {"inter_path", row.pattern.inter_type},
+                        {"lines", row.count}});
+    }
+    return rows;
+}
+
+Json tuning_array(const LogSetup& setup) {
+    Json rows = Json::array();
+    for (const LogTuning& row : setup.tuning) {
+        rows.push_back({{"function", row.function},
+                        {"algorithm", row.algorithm},
+                        {"protocol", row.protocol},
+                        {"latency_us", row.latency_us},
+                        {"algbw_gbytes_per_s", row.gbytes_per_s}});
+    }
+    return rows;
+}
+
+Json choices_array(const LogSetup& setup) {
+    Json rows = Json::array();
+    for (const LogChoice& row : setup.choices) {
+        rows.push_back({{"function", or_null(row.function)},
+                        {"size_class", row.size_class == 0 ? Json(nullptr) : Json(row.size_class)},
+                        {"algorithm", row.algorithm},
+                        {"protocol", row.protocol},
+                        {"count", row.count}});
+    }
+    return rows;
+}
+
+Json devices_arrays(const LogSetup& setup) {
+    Json affinity = Json::array(), nics = Json::array(), direct = Json::array();
+    for (const LogAffinity& row : setup.affinity)
+        affinity.push_back({{"host", row.host}, {"device", row.device}, {"cpus", row.cpus}});
+    for (const LogGpuNic& row : setup.gpu_nics) {
+        nics.push_back({{"host", row.host},
+                        {"gpu", row.gpu},
+                        {"net", row.net},
+                        {"path", row.path},
+                        {"gbytes_per_s", row.gbytes_per_s}});
+    }
+    for (const LogGpuDirect& row : setup.gpu_direct) {
+        direct.push_back(
+            {{"network", row.network}, {"device", row.device}, {"enabled", row.enabled}});
+    }
+    return {{"affinity", affinity}, {"gpu_nics", nics}, {"gpu_direct_rdma", direct}};
+}
+
+Json init_object(const LogSetup& setup) {
+    if (!setup.slowest_init) return nullptr;
+    Json parts = Json::object();
+    for (const auto& [name, seconds] : setup.slowest_init->parts) parts[name] = seconds;
+    return {{"rank", setup.slowest_init->rank},
+            {"seconds", setup.slowest_init->total},
+            {"parts", parts}};
+}
+
+Json setup_object(const LogSetup& setup) {
+    Json rings = Json::array();
+    for (const LogRing& row : setup.rings)
+        rings.push_back({{"channel", row.channel}, {"ranks", row.ranks}, {"cut", row.cut}});
+    Json object = {{"channels", channels_object(setup)},
+                   {"rings", rings},
+                   {"patterns", patterns_array(setup)},
+                   {"tuning", tuning_array(setup)},
+                   {"choices", choices_array(setup)}};
+    object.update(devices_arrays(setup));
+    object["nvls"] = {{"supported", or_null(setup.nvls_supported)}, {"set_up", setup.nvls_ready}};
+    object["slowest_init"] = init_object(setup);
+    object["provider"] = or_null(setup.provider);
+    return object;
+}
+
 }  // namespace
 
 Json nccl_object(const RunFacts& facts) {
@@ -81,6 +172,7 @@ Json nccl_object(const RunFacts& facts) {
             {"transports", transports_array(log)},
             {"other_connections", log.other_connections},
             {"communicators", communicators_array(log)},
+            {"setup", setup_object(log.setup)},
             {"variables", variables_object(log)},
             {"warnings", nccl_warnings_array(log)},
             {"warning_count", log.warning_count},

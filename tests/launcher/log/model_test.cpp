@@ -287,3 +287,39 @@ TEST_CASE("calls of a pointer that is used again belong to the new communicator"
     CHECK(summary.communicators[1].count == 5);
     CHECK_FALSE(summary.communicators[1].calls.has_value());  // ranks 0 and 1 do not agree
 }
+
+TEST_CASE("what is said of the set-up is kept once") {
+    std::vector<std::string> lines = two_nodes_of_two();
+    for (int device : {0, 1}) {
+        lines.push_back(of("a", device, "Channel 00/02 : 0 1 2 3"));
+        lines.push_back(of("a", device, "Channel 00/02 : 0 1"));  // of a smaller communicator
+        lines.push_back(of("a", device,
+                           "Pattern 4, crossNic 0, nChannels 2, bw 12.000000/12.000000, type "
+                           "NVL/PIX, sameChannels 1"));
+        lines.push_back(of("a", device,
+                           "AllReduce: 1000 Bytes -> Algo RING proto LL "
+                           "channel{Lo..Hi}={0..1}"));
+        lines.push_back(of("a", device, "  Algorithm   |  Ring  |"));
+        lines.push_back(of("a", device, "    AllReduce | 1.0/ 2.5 | 3.0/ 0.0 | 4.0/ 5.0 |"));
+        lines.push_back(of("a", device,
+                           "GPU/1A000 :GPU/1A000 (0/5000.0/LOC) NET/0 (4/12.5/PXB) NET/1 "
+                           "(4/12.5/PXB) NET/2 (6/12.5/PHB)"));
+        lines.push_back(of("a", device, "Setting affinity for GPU 0 to ffffffff"));
+    }
+    const LogSetup setup = summary_of(lines).setup;
+    REQUIRE(setup.rings.size() == 1);
+    CHECK(setup.rings[0].ranks == std::vector<int>{0, 1, 2, 3});
+    REQUIRE(setup.patterns.size() == 1);
+    CHECK(setup.patterns[0].count == 2);
+    REQUIRE(setup.choices.size() == 1);
+    CHECK(setup.choices[0].size_class == 1024);
+    CHECK(setup.choices[0].count == 2);
+    REQUIRE(setup.tuning.size() == 2);
+    CHECK(setup.tuning[1].protocol == "Simple");
+    CHECK(setup.tuning[1].gbytes_per_s == 5);
+    REQUIRE(setup.gpu_nics.size() == 2);
+    CHECK(setup.gpu_nics[1].net == 1);
+    CHECK(setup.gpu_nics[1].path == "PXB");
+    REQUIRE(setup.affinity.size() == 1);
+    CHECK(setup.affinity[0].cpus == "0-31");
+}
