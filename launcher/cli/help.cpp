@@ -4,7 +4,7 @@ namespace toporun::launcher {
 namespace {
 
 constexpr const char* kRun = R"help(usage: toporun [OPTIONS] COMMAND [ARG...]
-       toporun detect | env | doctor | report [...]
+       toporun detect | env | doctor | profiles | report [...]
 
 Puts itself in front of a training command that already works: looks at the machine, chooses
 NCCL settings, binding and worker counts with a reason for each, runs the command unchanged,
@@ -12,7 +12,7 @@ measures its communication and leaves a report.
 
   toporun torchrun --nproc_per_node=8 train.py
   toporun mpirun -np 16 ./train
-  srun toporun torchrun train.py
+  srun toporun torchrun --nnodes=... --rdzv_backend=c10d --rdzv_endpoint=... train.py
 
 Look first:
       --dry-run             print the choices and the command as it would run, start nothing
