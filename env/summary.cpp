@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "env/inputs.hpp"
+#include "env/matrix.hpp"
 
 namespace toporun::env {
 namespace {
@@ -59,7 +60,11 @@ std::string pairs_text(const Plan& plan) {
 std::string p2p_text(const detect::Machine& machine, const Plan& plan) {
     if (machine.gpus.empty()) return "P2P: nothing to choose";
     std::string text = "P2P: ";
-    const std::string pairs = pairs_text(plan);
+    std::string pairs = pairs_text(plan);
+    const PairMatrix matrix(machine);
+    if (std::any_of(plan.pairs.begin(), plan.pairs.end(),
+                    [&](const Pair& pair) { return !matrix.links_told(pair.a, pair.b); }))
+        pairs += " where no NVLink joins them";
     if (!pairs.empty()) text += pairs + ", ";
     const std::string disable = assignment(find(plan, kP2pDisable));
     const std::string level = assignment(find(plan, kP2pLevel));

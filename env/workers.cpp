@@ -28,6 +28,7 @@ constexpr std::uint64_t kSmallShm = std::uint64_t{64} << 20;
 struct Share {
     int ranks = 1;
     int cores = 0;             ///< physical, of the smallest share; 0 = unknown
+    int unbound = 0;           ///< what it would have of all allowed cores
     std::optional<int> quota;  ///< whole CPUs of the quota
     bool gpu = false;
     std::string evidence;
@@ -41,11 +42,12 @@ Share share_of_rank(const Inputs& inputs, const PlacementDecision& placement) {
     share.ranks = std::max(1, static_cast<int>(placement.ranks.size()));
     share.gpu = !placement.ranks.empty() && placement.ranks.front().gpu.has_value();
     share.cores = placement.ranks.empty() ? all : placement.cores_each;
+    share.unbound = all / share.ranks;
     if (all > 0) share.evidence = fmt::format("{} core{}", all, all == 1 ? "" : "s");
     if (all > 0 && inputs.job.ranks_per_node)
         share.evidence += fmt::format(
             " for {} rank{}: {} each{}", share.ranks, share.ranks == 1 ? "" : "s", share.cores,
-            share.cores < all / share.ranks ? ", as near to the GPUs as there are" : "");
+            share.cores < share.unbound ? ", as near to the GPUs as there are" : "");
     if (const auto quota = inputs.machine.limits.cpu_quota; quota && *quota > 0) {
         const double each = std::floor(*quota / share.ranks);
         share.quota = static_cast<int>(std::clamp(each, 1.0, 1e6));
@@ -157,14 +159,19 @@ void too_many_loaders(const Inputs& inputs, const Share& share, int loaders,
     const bool known = inputs.job.ranks_per_node.has_value();
     const int cores = known ? share.usable() : share.cores * share.ranks;
     if (workers <= cores) return;
+    const std::string elsewhere =
+        known && share.unbound > share.cores
+            ? fmt::format("--bind=none, which leaves each rank {} cores, far ones too",
+                          share.unbound)
+            : std::string("more cores for the job");
     findings.push_back(
         {"loader-workers-exceed-cores", Severity::slow,
          fmt::format("{} given: {} loader worker{} {} {} core{}",
                      printable(inputs.job.loader_words), workers, workers == 1 ? "" : "s",
                      known ? "a rank on" : "on", cores, cores == 1 ? "" : "s"),
          share.evidence, "they take the cores from each other and from the rank itself",
-         fmt::format("{} at most, or more cores for the job",
-                     std::max(1, known ? loaders : std::min(cores - 1, kMostLoaders))),
+         fmt::format("{} at most, or {}",
+                     std::max(1, known ? loaders : std::min(cores - 1, kMostLoaders)), elsewhere),
          ""});
 }
 

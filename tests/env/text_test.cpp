@@ -324,4 +324,12 @@ TEST_CASE("the run says which GPUs the ranks get where toporun chose them") {
           "ranks 0 to 3 on GPUs 4,5,6,7 (CUDA_VISIBLE_DEVICES)");
 }
 
+TEST_CASE("transports are told with a proviso where NVLink may be") {
+    Machine machine = host(1, 16);
+    add_gpus(machine, 4, "NVIDIA A100-SXM4-40GB", PathType::PHB);
+    for (auto& row : machine.gpu_links) row.assign(4, -1);
+    CHECK(env::plan_lines(job(4), machine, plan(machine, job(4)))[0].starts_with(
+        "P2P: every pair SHM where no NVLink joins them, left to NCCL"));
+}
+
 }  // namespace

@@ -233,6 +233,14 @@ TEST_CASE("cores far from every GPU count where ranks are not bound") {
           "112 cores for 8 ranks: 7 each, as near to the GPUs as there are");
     env::Options how = options();
     how.bind = env::Bind::none;
+    env::Job many = job(8);
+    many.loader_workers = 12;
+    many.loader_words = "--num-workers 12";
+    const auto busy = plan(machine, many);
+    REQUIRE(has_finding(busy, "loader-workers-exceed-cores"));
+    for (const auto& finding : busy.findings)
+        CHECK(finding.fix.find("--bind=none, which leaves each rank 14 cores") !=
+              std::string::npos);
     const auto all = plan(machine, job(8), {}, how);
     CHECK(setting(all, "OMP_NUM_THREADS").evidence == "112 cores for 8 ranks: 14 each");
 }
