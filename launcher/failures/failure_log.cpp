@@ -12,7 +12,7 @@ namespace {
 
 // Bounds of what is kept, so that no log can fill the memory.
 constexpr std::size_t kMostEvents = 8192;
-constexpr std::size_t kMostStreams = 65536;
+constexpr std::size_t kMostStreams = 16384;
 constexpr std::size_t kMostRows = 65536;
 constexpr std::size_t kMostProcesses = 65536;
 constexpr std::size_t kEvidenceBytes = 900;  // PyTorch's out-of-memory texts whole

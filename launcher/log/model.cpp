@@ -20,7 +20,8 @@ constexpr std::size_t kVariables = 256;
 constexpr std::size_t kValues = 8;         // distinct values of one variable
 constexpr std::size_t kWarnings = 16;      // distinct warnings
 constexpr std::size_t kMembers = 1 << 15;  // ranks in communicators
-constexpr std::size_t kPairs = 1 << 16;    // connected pairs
+constexpr std::size_t kGroups = 1 << 13;   // communicators
+constexpr std::size_t kPairs = 1 << 15;    // connected pairs
 constexpr std::size_t kTextBytes = 1024;   // of one kept text
 
 std::string kept(std::string_view text) {
@@ -124,7 +125,7 @@ std::size_t LogModel::group_number(const std::string& name) {
 }
 
 void LogModel::add(ProcessNumber process, const Init& init) {
-    if (!process || members_.size() >= kMembers) {
+    if (!process || members_.size() >= kMembers || groups_.size() >= kGroups) {
         add_note("more communicators than the log model keeps: ranks may be missing");
         return;
     }
