@@ -302,6 +302,10 @@ std::string match_text(const std::vector<Feature>& features) {
         else if (!feature.name.starts_with("gpu_count"))
             parts.push_back(fmt::format("{} {}", feature.name, feature.found));
     }
+    // The names tell the number; without them it stands alone.
+    for (const Feature& feature : features)
+        if (parts.empty() && feature.name.starts_with("gpu_count"))
+            parts.push_back(fmt::format("{} GPUs", feature.found));
     return join(parts, ", ");
 }
 

@@ -402,6 +402,16 @@ TEST_CASE("values come from the strongest profile that names the variable") {
     CHECK(made_plan.profiles[1].name == "given");
 }
 
+TEST_CASE("what a profile is known by is never nothing") {
+    const Machine machine = hgx_h100();
+    profiles::Match match;
+    match.gpu_count = 8;
+    CHECK(env::match_text(env::match_features(machine, match)) == "8 GPUs");
+    match.gpu_count.reset();
+    match.gpu_count_min = 2;
+    CHECK(env::match_text(env::match_features(machine, match)) == "8 GPUs");
+}
+
 TEST_CASE("a profile that was named and does not fit is told of") {
     const Machine machine = hgx_h100();
     const auto wrong = layered("mine", profiles::Layer::command_line, 4);
