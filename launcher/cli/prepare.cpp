@@ -13,6 +13,7 @@
 #include "launcher/cli/knowledge.hpp"
 #include "launcher/command/loader_option.hpp"
 #include "launcher/log/footprint.hpp"
+#include "launcher/preflight/preflight.hpp"
 #include "launcher/process/run_directory.hpp"
 #include "launcher/process/run_watch.hpp"
 #include "launcher/process/signals.hpp"
@@ -192,6 +193,10 @@ Prepared prepare(const Arguments& arguments, const Environment& environment, con
                                options, loaded.knowledge);
     });
     if (!decided) return prepared;
+    attempt(problems, "the launch line was not checked", [&] {
+        for (env::Finding& finding : preflight(prepared.command, inner, prepared.machine))
+            prepared.plan.findings.push_back(std::move(finding));
+    });
     NodeFiles node_files{
         prepared.private_directory,
         {},

@@ -8,6 +8,7 @@
 
 #include "env/job.hpp"
 #include "launcher/command/host.hpp"
+#include "launcher/command/options.hpp"
 
 namespace toporun::launcher {
 
@@ -40,6 +41,12 @@ struct GivenVariables {
     bool cleared = false;                    ///< `env -i`
 };
 
+/// The options of one launcher of the command line.
+struct LauncherOptions {
+    std::string kind;  ///< srun, torchrun, accelerate
+    std::vector<Given> given;
+};
+
 /// What the user typed, as far as it had to be understood.
 struct Command {
     env::Job job;
@@ -58,6 +65,9 @@ struct Command {
     Rewrite rewrite = Rewrite::export_only;
     std::vector<Edit> edits;  ///< of Rewrite::inserted
     GivenVariables given;
+    /// srun, and the torchrun or accelerate that it starts or that stands alone, outermost first.
+    /// Empty where the line has several programs or was not understood.
+    std::vector<LauncherOptions> launchers;
     /// Where NAME=VALUE words must stand for variables to arrive (behind `env -i`).
     std::optional<std::size_t> assignments_at;
     /// The launcher hands over only the variables that it is told: the shim gets its plan as an

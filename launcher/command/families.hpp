@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 
 #include "launcher/command/command.hpp"
@@ -31,6 +32,10 @@ Command recognise_horovodrun(Command command, const Site& site, const Host& host
 Command recognise_flux(Command command, const Site& site, const Environment& environment,
                        const Host& host);
 Command recognise_jsrun(Command command, const Site& site, const Host& host);
+
+/// The options of a torchrun or accelerate that another launcher starts; nothing for other
+/// launchers and what is not understood.
+std::optional<LauncherOptions> inner_options(const Command& command, const Site& site);
 
 /// The command as one that is only given variables, for `reason`.
 Command export_only(Command command, const std::string& reason);

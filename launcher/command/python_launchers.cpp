@@ -152,6 +152,7 @@ Command recognise_accelerate(Command command, const Site& site, const Environmen
         scan_options(command.argv, site.first, command.argv.size(), kAccelerateOptions);
     if (const std::string problem = script_of(command, scan, site, host); !problem.empty())
         return export_only(std::move(command), problem);
+    command.launchers.push_back({"accelerate", scan.given});
     const std::string config = accelerate_config(scan, environment, host);
     const auto count = [&](Meaning meaning, std::string_view key) {
         const auto given = given_count(scan, meaning);

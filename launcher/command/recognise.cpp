@@ -8,6 +8,7 @@
 #include "launcher/command/command.hpp"
 #include "launcher/command/families.hpp"
 #include "launcher/command/program.hpp"
+#include "launcher/command/step.hpp"
 
 namespace toporun::launcher {
 namespace {
@@ -82,14 +83,6 @@ Command recognise_server(Command command, const Site& site, const Host& host) {
                        fmt::format("{} starts its own processes, each is the server's", site.kind));
 }
 
-/// `srun toporun program`: the step's nodes are the job's.
-std::optional<int> nodes_of_step(const Environment& environment) {
-    if (variable(environment, "SLURM_STEP_ID").empty()) return std::nullopt;
-    const auto nodes = to_integer(variable(environment, "SLURM_STEP_NUM_NODES"));
-    return nodes && *nodes > 0 && *nodes < 1 << 20 ? std::optional(static_cast<int>(*nodes))
-                                                   : std::nullopt;
-}
-
 /// A launcher that is given variables only, and not those of this host.
 Command recognise_away(Command command, const Site& site) {
     command.family = site.kind;
@@ -132,7 +125,7 @@ Command behind_prefixes(Command command, const Peeled& peeled) {
 
 Command recognise_plain(Command command, const Peeled& peeled, const Environment& environment,
                         const Host& host) {
-    command.job.nodes = nodes_of_step(environment);
+    if (const auto step = step_of(environment)) command.job.nodes = step->nodes;
     command.job.gpu_job_unknown = true;
     const std::string away = shell_leaves_host(command.argv, 0, environment, host);
     command.job.same_host = (!peeled.opaque || peeled.shell) && away.empty();

@@ -283,6 +283,7 @@ Command nested_launcher(Command command, const Site& site, const Environment& en
     if (inner.rewrite == Rewrite::environment && command.job.same_host && one_task &&
         !command.drops_variables) {
         inner.job.gpu_bind = command.job.gpu_bind;
+        inner.launchers = command.launchers;
         inner.job.user_binds = inner.job.user_binds || command.job.user_binds;
         return inner;
     }
@@ -291,6 +292,15 @@ Command nested_launcher(Command command, const Site& site, const Environment& en
         std::move(command),
         fmt::format("each task starts '{0}': put toporun in front of it, srun ... toporun {0} ...",
                     name));
+}
+
+/// Notes the options of srun and of the launcher that it starts.
+Command keep_options(Command command, const Scan& scan, const Host& host) {
+    command.launchers = {{"srun", scan.given}};
+    const Site inner = find_site(command.argv, peel_prefixes(command.argv, scan.program), host);
+    if (auto options = inner_options(command, inner))
+        command.launchers.push_back(std::move(*options));
+    return command;
 }
 
 /// Why toporun's shim cannot stand in front of the tasks; "" when it can.
@@ -318,6 +328,7 @@ Command recognise_srun(Command command, const Site& site, const Environment& env
     for (const Context& context : contexts)
         if (!context.scan.problem.empty())
             return export_only(std::move(command), context.scan.problem);
+    if (contexts.size() == 1) command = keep_options(std::move(command), scan, host);
     command.job = read_counts(std::move(command.job), scan, environment);
     if (contexts.size() > 1) command.job.ranks_per_node.reset();
     command.job.same_host = true;

@@ -9,6 +9,7 @@
 #include "launcher/command/families.hpp"
 #include "launcher/command/options.hpp"
 #include "launcher/command/program.hpp"
+#include "launcher/command/python_tables.hpp"
 
 namespace toporun::launcher {
 namespace {
@@ -139,6 +140,14 @@ Command read_counts(Command command, const Scan& scan, const Environment& enviro
 
 }  // namespace
 
+std::optional<LauncherOptions> inner_options(const Command& command, const Site& site) {
+    if (site.kind != "torchrun" && site.kind != "accelerate") return std::nullopt;
+    const Scan scan = scan_options(command.argv, site.first, command.argv.size(),
+                                   site.kind == "torchrun" ? kTorchrunTable : kAccelerateOptions);
+    if (!scan_problem(scan, site).empty()) return std::nullopt;
+    return LauncherOptions{site.kind, scan.given};
+}
+
 Command recognise_torchrun(Command command, const Site& site, const Environment& environment,
                            const Host& host) {
     command.job.launcher = "torchrun";
@@ -149,6 +158,7 @@ Command recognise_torchrun(Command command, const Site& site, const Environment&
     const Scan scan = scan_options(command.argv, site.first, command.argv.size(), kTorchrunTable);
     if (const std::string problem = scan_problem(scan, site); !problem.empty())
         return export_only(std::move(command), problem);
+    command.launchers.push_back({"torchrun", scan.given});
     command = read_counts(std::move(command), scan, environment);
     command.job.user_binds = command.job.binding_given =
         value_of(scan, environment, Meaning::binds, "NUMA_BINDING").has_value();

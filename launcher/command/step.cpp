@@ -1,0 +1,46 @@
+#include "launcher/command/step.hpp"
+
+#include "base/text.hpp"
+#include "launcher/command/families.hpp"
+#include "launcher/command/options.hpp"
+
+namespace toporun::launcher {
+namespace {
+
+std::optional<int> place(const Environment& environment, const char* name) {
+    const auto number = to_integer(variable(environment, name));
+    return number && *number >= 0 && *number < 1 << 20 ? std::optional(static_cast<int>(*number))
+                                                       : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<int> tasks_on_node(std::string_view text, int node) {
+    for (const std::string& part : split(text, ',')) {
+        const std::size_t open = part.find("(x");
+        if (open != std::string::npos && !part.ends_with(')')) return std::nullopt;
+        const auto tasks = positive_count(part.substr(0, open));
+        const auto nodes = open == std::string::npos
+                               ? std::optional(1)
+                               : positive_count(part.substr(open + 2, part.size() - open - 3));
+        if (!tasks || !nodes) return std::nullopt;
+        if (node < *nodes) return tasks;
+        node -= *nodes;
+    }
+    return std::nullopt;
+}
+
+std::optional<Step> step_of(const Environment& environment) {
+    if (variable(environment, "SLURM_STEP_ID").empty()) return std::nullopt;
+    Step step;
+    step.nodes = positive_count(variable(environment, "SLURM_STEP_NUM_NODES"));
+    step.tasks = positive_count(variable(environment, "SLURM_STEP_NUM_TASKS"));
+    step.node = place(environment, "SLURM_NODEID");
+    step.task = place(environment, "SLURM_PROCID");
+    if (step.node)
+        step.tasks_here =
+            tasks_on_node(variable(environment, "SLURM_STEP_TASKS_PER_NODE"), *step.node);
+    return step;
+}
+
+}  // namespace toporun::launcher

@@ -1,0 +1,296 @@
+// Each mistake of a launch line against the allocation, and the lines that are right.
+#include "launcher/preflight/preflight.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/text.hpp"
+#include "fake_host.hpp"
+#include "launcher/command/command.hpp"
+#include "launcher/command/step.hpp"
+
+namespace toporun::launcher {
+namespace {
+
+using env::Severity;
+using tests::FakeHost;
+
+/// Variables of a batch script on the first of `nodes` nodes.
+Environment batch(int nodes, Environment more = {}) {
+    more.insert({{"SLURM_JOB_ID", "7"},
+                 {"SLURM_NNODES", std::to_string(nodes)},
+                 {"SLURM_JOB_NUM_NODES", std::to_string(nodes)},
+                 {"SLURM_PROCID", "0"},
+                 {"SLURM_NODEID", "0"}});
+    return more;
+}
+
+/// Variables of the only task of node `node` of a step of one task a node.
+Environment task(int nodes, int node, Environment more = {}) {
+    more.insert({{"SLURM_STEP_ID", "0"},
+                 {"SLURM_STEP_NUM_NODES", std::to_string(nodes)},
+                 {"SLURM_STEP_NUM_TASKS", std::to_string(nodes)},
+                 {"SLURM_STEP_TASKS_PER_NODE", "1(x" + std::to_string(nodes) + ")"},
+                 {"SLURM_PROCID", std::to_string(node)},
+                 {"SLURM_NODEID", std::to_string(node)}});
+    return batch(nodes, more);
+}
+
+/// Two GPUs, four cores of one PU.
+detect::Machine node_machine(const char* allowed = "0-3") {
+    detect::Machine machine;
+    machine.gpus.resize(2);
+    for (const char* pu : {"0", "1", "2", "3"}) {
+        detect::Core core;
+        core.pus = detect::CpuSet::parse(pu);
+        machine.cpu.cores.push_back(core);
+    }
+    machine.cpu.allowed = detect::CpuSet::parse(allowed);
+    return machine;
+}
+
+std::vector<env::Finding> findings_of(const std::string& line, const Environment& environment,
+                                      const detect::Machine& machine) {
+    const Command command = recognise(split(line, ' '), environment, FakeHost());
+    return preflight(command, variables_of_ranks(command, environment), machine);
+}
+
+struct Row {
+    std::string line;
+    Environment environment;
+    std::string id;  ///< "" = nothing is wrong
+    Severity severity = Severity::broken;
+    std::string what = {};      ///< part of it
+    std::string evidence = {};  ///< part of it
+};
+
+void check(const std::vector<Row>& rows, const detect::Machine& machine = node_machine()) {
+    for (const Row& row : rows) {
+        CAPTURE(row.line);
+        const std::vector<env::Finding> findings = findings_of(row.line, row.environment, machine);
+        const auto found =
+            std::find_if(findings.begin(), findings.end(),
+                         [&](const env::Finding& finding) { return finding.id == row.id; });
+        if (row.id.empty()) {
+            for (const env::Finding& finding : findings) FAIL_CHECK(finding.id, ": ", finding.what);
+            continue;
+        }
+        REQUIRE(found != findings.end());
+        CHECK(severity_text(found->severity) == severity_text(row.severity));
+        CHECK(found->what.find(row.what) != std::string::npos);
+        CHECK(found->evidence.find(row.evidence) != std::string::npos);
+        CHECK_FALSE(found->effect.empty());
+        CHECK_FALSE(found->fix.empty());
+    }
+}
+
+const std::string kC10d = " --rdzv-backend=c10d --rdzv-endpoint=node-a:29500 t.py";
+
+TEST_CASE("a literal node rank on a line that every node runs") {
+    const std::string id = "node-rank-fixed";
+    const std::string old = "srun python3 -m torch.distributed.launch --nproc_per_node=4 ";
+    check({
+        {old + "--nnodes=2 --node_rank=0 --master_addr=node-a t.py", batch(2), id, Severity::broken,
+         "--node-rank=0", "SLURM_NNODES=2"},
+        {"srun -N 2 torchrun --nnodes=2 --node-rank 1 --master-addr=node-a t.py",
+         {},
+         id,
+         Severity::broken,
+         "--node-rank=1",
+         "-N 2"},
+        {"srun torchrun --nnodes=2 --master-addr=node-a t.py", batch(2, {{"PET_NODE_RANK", "0"}}),
+         id, Severity::broken, "PET_NODE_RANK=0", "SLURM_NNODES=2"},
+        {"srun accelerate launch --num_machines 2 --machine_rank 0 t.py", batch(2), id,
+         Severity::broken, "--machine-rank=0", "SLURM_NNODES=2"},
+        {"torchrun --nnodes=2 --node-rank=0 --master-addr=node-a t.py", task(2, 1), id,
+         Severity::broken, "--node-rank=0", "SLURM_NODEID=1"},
+        // Each task's own number, one node each, and a backend that ignores it.
+        {"torchrun --nnodes=2 --node-rank=1 --master-addr=node-a t.py", task(2, 1), ""},
+        {"srun -N1 -n1 torchrun --nnodes=2 --node-rank=1 --master-addr=node-a t.py", batch(2), ""},
+        {"srun -n1 torchrun --nnodes=2 --node-rank=1 --master-addr=node-a t.py", batch(2), ""},
+        {"srun -w node-b torchrun --nnodes=2 --node-rank=1 --master-addr=node-a t.py", batch(2),
+         ""},
+        {"srun torchrun --nnodes=2 --node-rank=0" + kC10d, batch(2), ""},
+        {"srun torchrun --nnodes=2 --node-rank=$SLURM_NODEID --master-addr=node-a t.py", batch(2),
+         ""},
+    });
+    const auto findings = findings_of(old + "--nnodes=2 --node_rank=0 t.py", batch(2), {});
+    REQUIRE(findings.size() >= 1);
+    CHECK(findings[0].fix ==
+          "srun --ntasks-per-node=1 bash -c 'torchrun --nnodes=2 --node-rank=$SLURM_NODEID ...'");
+    CHECK(findings[0].remark.find("SLURM_PROCID=0") != std::string::npos);
+}
+
+TEST_CASE("numbers of tasks that do not agree") {
+    const std::string id = "task-counts-differ";
+    check({
+        {"srun ./train", batch(2, {{"SLURM_NTASKS", "32"}, {"SLURM_NTASKS_PER_NODE", "8"}}), id,
+         Severity::broken, "2 nodes x 8 tasks is 16", "SLURM_NTASKS=32"},
+        {"srun --ntasks-per-node=1 ./train", batch(2, {{"SLURM_NTASKS", "16"}}), id,
+         Severity::broken, "SLURM_NTASKS=16", "--ntasks-per-node=1"},
+        {"srun -N 2 -n 6 --ntasks-per-node=4 ./train",
+         {},
+         id,
+         Severity::slow,
+         "-n 6",
+         "--ntasks-per-node=4"},
+        {"srun ./train", batch(4, {{"SLURM_NTASKS", "32"}, {"SLURM_NTASKS_PER_NODE", "8"}}), ""},
+        {"srun -n 2 ./train", batch(2, {{"SLURM_NTASKS", "16"}, {"SLURM_NTASKS_PER_NODE", "8"}}),
+         ""},
+        {"srun -N 1 ./train", batch(2, {{"SLURM_NTASKS", "16"}, {"SLURM_NTASKS_PER_NODE", "8"}}),
+         ""},
+        {"srun ./train", batch(2, {{"SLURM_NTASKS_PER_NODE", "8"}}), ""},
+    });
+}
+
+TEST_CASE("what each task gets: GPUs, torchruns, CPUs, variables") {
+    check({
+        {"srun -n 2 --tres-per-task=gres/gpu:1 --tres-bind=gres/gpu:per_task:1 ./train", batch(2),
+         "one-gpu-per-task", Severity::note, "device 0", "per_task"},
+        {"srun -N 2 -n 2 --gpus-per-task=1 ./train", batch(2), ""},
+        {"srun -n 2 --tres-per-task=gres/gpu:1 --tres-bind=gres/gpu:none ./train", batch(2), ""},
+        {"srun --ntasks-per-node=8 torchrun --nnodes=2 --nproc-per-node=8" + kC10d,
+         batch(2, {{"SLURM_GPUS_ON_NODE", "8"}}), "workers-multiplied", Severity::broken,
+         "8 torchruns on a node, each of them 8 ranks, for 8 GPUs", "--nproc-per-node=8"},
+        {"srun --ntasks-per-node=8 torchrun --nnodes=2 --nproc-per-node=gpu" + kC10d, batch(2),
+         "workers-multiplied", Severity::slow, "a rank for every GPU", "8 tasks"},
+        {"torchrun --nnodes=2 --nproc-per-node=2" + kC10d,
+         task(2, 0, {{"SLURM_STEP_TASKS_PER_NODE", "2,2"}, {"SLURM_STEP_NUM_TASKS", "4"}}),
+         "workers-multiplied", Severity::broken, "2 torchruns", "2 tasks"},
+        {"srun --ntasks-per-node=2 torchrun --nnodes=4 --nproc-per-node=4" + kC10d,
+         batch(2, {{"SLURM_GPUS_ON_NODE", "8"}}), ""},
+        {"srun --ntasks-per-node=1 torchrun --nnodes=2 --nproc-per-node=8" + kC10d,
+         batch(2, {{"SLURM_GPUS_ON_NODE", "8"}}), ""},
+        {"srun --gpus-per-task=1 torchrun --nnodes=2 --nproc-per-node=8" + kC10d, batch(2),
+         "ranks-exceed-gpus", Severity::broken, "sees 1 GPU", "--gpus-per-task=1"},
+        {"srun --gpus-per-task=8 torchrun --nnodes=2 --nproc-per-node=8" + kC10d, batch(2), ""},
+        {"srun -c 1 torchrun --nnodes=2 --nproc-per-node=8" + kC10d, batch(2), "task-one-cpu",
+         Severity::slow, "8 ranks", "-c 1"},
+        {"srun -c 64 torchrun --nnodes=2 --nproc-per-node=8" + kC10d,
+         batch(2, {{"SLURM_CPUS_PER_TASK", "1"}}), ""},
+        {"srun --export=NONE ./train", batch(1), "export-drops-path", Severity::slow,
+         "--export=NONE", ""},
+        {"srun ./train", batch(1, {{"SLURM_EXPORT_ENV", "NONE"}}), "export-drops-path",
+         Severity::slow, "SLURM_EXPORT_ENV=NONE", ""},
+        {"srun --export=ALL,A=1 ./train", batch(1), ""},
+    });
+    const std::string one_cpu = "torchrun --nnodes=2 --nproc-per-node=2" + kC10d;
+    check({{one_cpu, task(2, 0), "task-one-cpu", Severity::slow, "one CPU core", "mask 2"}},
+          node_machine("2"));
+    check({{one_cpu, task(2, 0), ""}}, node_machine("1-2"));
+    const auto lost =
+        findings_of(one_cpu, task(2, 0, {{"SLURM_CPUS_PER_TASK", "64"}}), node_machine("2"));
+    REQUIRE(lost.size() == 1);
+    CHECK(lost[0].fix == "export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK");
+}
+
+TEST_CASE("torchrun that does not know the nodes, or waits for more than there are") {
+    check({
+        {"srun torchrun --nproc-per-node=2 t.py", batch(2), "torchrun-alone-per-node",
+         Severity::slow, "each of the 2 nodes", "no --nnodes"},
+        {"torchrun --standalone --nproc-per-node=2 t.py", task(4, 1), "torchrun-alone-per-node",
+         Severity::slow, "each of the 4 nodes", "--standalone"},
+        {"torchrun --nproc-per-node=2 t.py", task(1, 0), ""},
+        {"srun torchrun --nproc-per-node=2 t.py", batch(1), ""},
+        {"srun torchrun --nnodes=1:2" + kC10d, batch(2), ""},
+        {"torchrun --nnodes=4" + kC10d, task(2, 0), "nnodes-exceed-tasks", Severity::broken,
+         "waits for 4 nodes", "2 tasks"},
+        {"srun -N1 -n1 torchrun --nnodes=2" + kC10d, batch(2), ""},
+        {"torchrun --nnodes=2" + kC10d, batch(2), "torchrun-without-srun", Severity::slow,
+         "this node only", "SLURM_JOB_NUM_NODES=2"},
+        {"torchrun t.py", batch(2), "torchrun-without-srun", Severity::note, "one of the 2 nodes",
+         ""},
+        {"torchrun t.py", batch(1), ""},
+        {"torchrun --nnodes=2" + kC10d, {}, ""},
+    });
+}
+
+TEST_CASE("the address where the nodes meet") {
+    const std::string c10d = "srun torchrun --nnodes=2 --rdzv-backend=c10d ";
+    check({
+        {c10d + "--rdzv-endpoint=:29500 t.py", batch(2), "rendezvous-no-host", Severity::broken,
+         "has no host", "--rdzv-endpoint=:29500"},
+        {"torchrun --rdzv-backend=c10d --rdzv-endpoint=:29500 t.py",
+         {},
+         "rendezvous-no-host",
+         Severity::broken,
+         "has no host",
+         ""},
+        {c10d + "--rdzv-endpoint= t.py", batch(2), "rendezvous-missing", Severity::broken,
+         "localhost", "is empty"},
+        {c10d + "t.py", batch(2), "rendezvous-missing", Severity::broken, "localhost",
+         "no --rdzv-endpoint"},
+        {"torchrun --nnodes=2 --node-rank=1 t.py",
+         {{"MASTER_ADDR", "node-a"}},
+         "rendezvous-missing",
+         Severity::broken,
+         "127.0.0.1",
+         "no --master-addr"},
+        {"torchrun --nnodes=2 --master-addr= t.py",
+         {},
+         "rendezvous-no-host",
+         Severity::broken,
+         "has no host",
+         "--master-addr="},
+        {c10d + "--rdzv-endpoint=localhost:29500 t.py", batch(2), "rendezvous-loopback",
+         Severity::broken, "meet itself", "localhost"},
+        {c10d + "--rdzv-endpoint=[::1]:29500 t.py", batch(2), "rendezvous-loopback",
+         Severity::broken, "meet itself", "::1"},
+        {c10d + "--rdzv-endpoint=node-a:0 t.py", batch(2), "rendezvous-port-zero", Severity::broken,
+         "port 0", "node-a:0"},
+        {"torchrun --nnodes=2 --master-addr=node-a --master-port=0 t.py",
+         {},
+         "rendezvous-port-zero",
+         Severity::broken,
+         "port 0",
+         "--master-port=0"},
+        {"srun ./train", batch(2, {{"MASTER_ADDR", "localhost"}}), "rendezvous-loopback",
+         Severity::broken, "MASTER_ADDR=localhost", ""},
+        {"srun --export=ALL,MASTER_ADDR=127.0.0.1 ./train", batch(2), "rendezvous-loopback",
+         Severity::broken, "127.0.0.1", ""},
+        {"mpirun -np 4 -H node-a:2,node-b:2 ./train",
+         {{"MASTER_ADDR", ""}},
+         "rendezvous-no-host",
+         Severity::broken,
+         "MASTER_ADDR=",
+         ""},
+        {"./train", task(2, 0, {{"MASTER_PORT", "0"}}), "rendezvous-port-zero", Severity::broken,
+         "MASTER_PORT=0", ""},
+        {c10d + "--rdzv-endpoint=node-a:29500 t.py", batch(2), ""},
+        {c10d + "--rdzv-endpoint=[fd00::1]:29500 t.py", batch(2), ""},
+        {c10d + "--rdzv-endpoint=node-a t.py", batch(2), ""},
+        {"torchrun --rdzv-backend=c10d --rdzv-endpoint=localhost:0 t.py", {}, ""},
+        {"torchrun --standalone t.py", {}, ""},
+        {"srun ./train", batch(1, {{"MASTER_ADDR", "localhost"}}), ""},
+        {"srun ./train", batch(2, {{"MASTER_ADDR", "node-a"}, {"MASTER_PORT", "29500"}}), ""},
+        {"mpirun -np 2 ./train", {{"MASTER_ADDR", "localhost"}}, ""},
+        {"./train", batch(2, {{"MASTER_ADDR", "localhost"}}), ""},
+    });
+}
+
+TEST_CASE("lines of several programs and lines that are not understood are not judged") {
+    check({
+        {"srun -N 2 torchrun --node-rank=0 t.py : -N 1 ./train", batch(2), ""},
+        {"srun --no-such-option torchrun --node-rank=0 t.py", batch(2), ""},
+        {"srun --help", batch(2), ""},
+    });
+}
+
+TEST_CASE("tasks of a node in Slurm's run-length form") {
+    const std::vector<std::tuple<std::string, int, int>> rows = {
+        {"8(x4)", 0, 8},   {"8(x4)", 3, 8},   {"8(x4)", 4, -1}, {"3,1", 1, 1},
+        {"2(x3),1", 2, 2}, {"2(x3),1", 3, 1}, {"", 0, -1},      {"2(x", 0, -1},
+        {"x", 0, -1},      {"2(x0)", 0, -1},  {"-1", 0, -1},
+    };
+    for (const auto& [text, node, tasks] : rows) {
+        CAPTURE(text);
+        CHECK(tasks_on_node(text, node).value_or(-1) == tasks);
+    }
+}
+
+}  // namespace
+}  // namespace toporun::launcher
