@@ -64,6 +64,7 @@ int act(const Arguments& arguments, const Environment& environment,
             break;
     }
     if (arguments.dry_run) return dry_run(arguments, console);
+    if (arguments.preflight_only) return preflight_only(arguments, console);
     const auto off = environment.find("TOPORUN");
     if (off != environment.end() && off->second == "off")
         return exec_command(fill_in_workers(arguments.command, kSafeWorkers), inherited, console);

@@ -92,8 +92,9 @@ po::options_description options_of(Action action) {
         default:
             add_decision_options(options);
             options.add_options()("version,V", "")("quiet,q", "")("explain", "")("dry-run", "")(
-                "strict", "")("set-workers", "")("no-pdeath", "")("comm-limit", value<double>())(
-                "report-wait", value<double>())("run-dir", value<std::string>());
+                "preflight-only", "")("strict", "")("set-workers", "")("no-pdeath", "")(
+                "comm-limit", value<double>())("report-wait", value<double>())(
+                "run-dir", value<std::string>());
             break;
     }
     return options;
@@ -330,6 +331,7 @@ Arguments parse_arguments(const std::vector<std::string>& words,
     read_decisions(map, environment, arguments);
     arguments.quiet = map.contains("quiet");
     arguments.dry_run = map.contains("dry-run");
+    arguments.preflight_only = map.contains("preflight-only");
     arguments.strict = map.contains("strict");
     arguments.set_workers = map.contains("set-workers");
     arguments.parent_death_signal = !map.contains("no-pdeath");
@@ -339,12 +341,16 @@ Arguments parse_arguments(const std::vector<std::string>& words,
     arguments.run_directory = map.contains("run-dir")          ? text(map, "run-dir")
                               : directory != environment.end() ? directory->second
                                                                : std::string();
-    if (arguments.json && !arguments.dry_run)
-        throw Error("--json prints what --dry-run found: it needs --dry-run", {},
-                    "report.json in the run directory holds a run's results");
+    if (arguments.dry_run && arguments.preflight_only)
+        throw Error("--dry-run and --preflight-only contradict each other", {},
+                    "--dry-run prints the findings too");
+    const bool starts = !arguments.dry_run && !arguments.preflight_only;
+    if (arguments.json && starts)
+        throw Error("--json prints what --dry-run found: it needs --dry-run or --preflight-only",
+                    {}, "report.json in the run directory holds a run's results");
     if ((!arguments.machine_files.empty() || !arguments.captures.empty() ||
          !arguments.nccl_version.empty()) &&
-        !arguments.dry_run)
+        starts)
         throw Error(
             "--machine, --from and --nccl-version replace this machine: they need --dry-run", {},
             "add --dry-run to see what would be chosen there");

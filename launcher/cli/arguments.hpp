@@ -20,6 +20,7 @@ struct Arguments {
     bool quiet = false;
     bool explain = false;
     bool dry_run = false;
+    bool preflight_only = false;  ///< print the findings and end
     bool json = false;
     bool strict = false;
     bool set_workers = false;  ///< rewrite the number of loader workers on the command line

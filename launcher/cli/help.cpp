@@ -16,8 +16,10 @@ measures its communication and leaves a report.
 
 Look first:
       --dry-run             print the choices and the command as it would run, start nothing
+      --preflight-only      check the launch line, the allocation and this machine, start nothing:
+                            status 1 when the job would break, else 0
       --explain             say of each choice why, on what evidence, and what NCCL does without
-      --json                with --dry-run: one JSON object on standard output
+      --json                with --dry-run or --preflight-only: one JSON object on standard output
 
 Keep toporun out of something:
       --leave NAME          leave the variable NAME alone (repeatable; TOPORUN_LEAVE=A,B)
@@ -46,7 +48,7 @@ The run:
       --strict              fail before the start (status 125) where a part of toporun fails
   -q, --quiet               print errors only
 
-With --dry-run, another machine:
+With --dry-run or --preflight-only, another machine:
       --machine FILE        a machine that 'toporun detect --save FILE' wrote
       --from FILE           a capture, as for 'toporun detect' (repeatable)
       --nccl-version V      decide for this NCCL version

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -19,6 +20,7 @@
 #include "launcher/process/observer.hpp"
 #include "launcher/process/run_directory.hpp"
 #include "launcher/process/supervisor.hpp"
+#include "launcher/report/findings.hpp"
 #include "launcher/report/json.hpp"
 #include "launcher/version.hpp"
 
@@ -238,6 +240,25 @@ int dry_run(const Arguments& arguments, const Console& console) {
     words.insert(words.end(), prepared.launch.argv.begin(), prepared.launch.argv.end());
     std::printf("%s\n", printable(shell_line(words)).c_str());
     return std::fflush(stdout) == 0 ? 0 : kFailedBeforeStart;
+}
+
+int preflight_only(const Arguments& arguments, const Console& console) {
+    const Environment environment = environment_map();
+    const SystemHost host(environment);
+    const Prepared prepared = prepare(arguments, environment, host, Files::name_only);
+    if (prepared.command.executable.empty() && !prepared.command.launcher_at)
+        return cannot_run(arguments.command.front(), environment, console);
+    if (arguments.strict && !prepared.problems.empty()) refuse(prepared.problems.front());
+    std::vector<env::Finding> findings = prepared.plan.findings;
+    std::stable_sort(findings.begin(), findings.end(), [](const auto& a, const auto& b) {
+        return static_cast<int>(a.severity) < static_cast<int>(b.severity);
+    });
+    for (const std::string& problem : prepared.problems) console.warn(problem, {});
+    const std::string text =
+        arguments.json ? preflight_json(findings) : preflight_text(findings, Console(1).colour());
+    std::fputs(text.c_str(), stdout);
+    if (std::fflush(stdout) != 0) return kFailedBeforeStart;
+    return !findings.empty() && findings.front().severity == env::Severity::broken ? 1 : 0;
 }
 
 int exec_command(const std::vector<std::string>& command, const InheritedSignals& inherited,

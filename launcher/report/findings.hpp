@@ -17,6 +17,11 @@ std::string findings_json(const env::Diagnosis& diagnosis);
 std::string findings_text(const env::Diagnosis& diagnosis, bool colour,
                           const std::string& notes_command = "");
 
+/// `toporun --preflight-only`: the findings in their order, and a last line that counts them.
+std::string preflight_text(const std::vector<env::Finding>& findings, bool colour);
+/// Schema toporun.findings/1 without "checks".
+std::string preflight_json(const std::vector<env::Finding>& findings);
+
 /// `toporun doctor --list`: each kind of fault by family.
 std::string check_list_text();
 std::string check_list_json();

@@ -15,6 +15,10 @@ std::string findings_json(const env::Diagnosis& diagnosis) {
                    {"notes", diagnosis.notes}});
 }
 
+std::string preflight_json(const std::vector<env::Finding>& findings) {
+    return dumped({{"schema", "toporun.findings/1"}, {"findings", findings_array(findings)}});
+}
+
 std::string check_list_json() {
     Json checks = Json::array();
     for (const env::CheckInfo& check : env::check_list())

@@ -70,6 +70,22 @@ std::string findings_text(const env::Diagnosis& diagnosis, bool colour,
                               notes == 1 ? "it" : "them");
 }
 
+std::string preflight_text(const std::vector<env::Finding>& findings, bool colour) {
+    std::string text;
+    std::vector<std::string> counts;
+    for (const env::Finding& finding : findings) text += block(finding, colour) + '\n';
+    for (const auto severity : {env::Severity::broken, env::Severity::slow, env::Severity::note}) {
+        const auto count =
+            std::count_if(findings.begin(), findings.end(),
+                          [&](const auto& finding) { return finding.severity == severity; });
+        const bool several = severity == env::Severity::note && count > 1;
+        if (count > 0)
+            counts.push_back(
+                fmt::format("{} {}{}", count, env::severity_text(severity), several ? "s" : ""));
+    }
+    return text + (counts.empty() ? "nothing found" : join(counts, ", ")) + '\n';
+}
+
 std::string check_list_text() {
     std::string text;
     std::string_view family;

@@ -171,7 +171,7 @@ class Help(Case):
                   "DIR": os.path.join(self.directory, "run")}
         files = {"--host-order": "node-a\n", "--profile": "name = \"p\"\ntitle = \"t\"\n[match]\ngpu_count = 99\n"}
         for option, placeholder in options:
-            if option in ("--help", "--version", "--machine", "--from", "--dry-run"):
+            if option in ("--help", "--version", "--machine", "--from", "--dry-run", "--preflight-only"):
                 continue
             if option in files:
                 values["FILE"] = os.path.join(self.directory, "named")
@@ -181,6 +181,30 @@ class Help(Case):
             with self.subTest(option=option):
                 done = self.run_command([TOPORUN, *words, "--dry-run", "true"])
                 self.assertEqual(done.returncode, 0, done)
+
+
+class Preflight(Case):
+    TWO_NODES = {"SLURM_JOB_ID": "7", "SLURM_NNODES": "2", "SLURM_JOB_NUM_NODES": "2"}
+
+    def preflight(self, *words):
+        return self.run_command([TOPORUN, "--preflight-only", "--json", *words],
+                                env=self.variables(**self.TWO_NODES))
+
+    def test_a_broken_line_is_named_and_not_started(self):
+        done = self.preflight("srun", "torchrun", "--nnodes=2", "--node_rank=0", "touch", "started")
+        self.assertEqual(done.returncode, 1, done)
+        findings = {finding["id"]: finding for finding in json.loads(done.stdout)["findings"]}
+        self.assertEqual(findings["node-rank-fixed"]["severity"], "broken")
+        self.assertIn("--node-rank=$SLURM_NODEID", findings["node-rank-fixed"]["fix"])
+        self.assertEqual(os.listdir(self.work), [])
+
+    def test_a_command_that_is_right_is_not_started_either(self):
+        done = self.preflight("touch", "started")
+        self.assertEqual(done.returncode, 0, done)
+        self.assertEqual(os.listdir(self.work), [])
+
+    def test_a_command_that_is_not_there(self):
+        self.assertEqual(self.preflight("no-such-program").returncode, 127)
 
 
 class DryRun(Case):

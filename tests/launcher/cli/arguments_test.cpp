@@ -90,6 +90,7 @@ TEST_CASE("options reach their members") {
     CHECK(a.nccl_version == "2.28.9");
     CHECK(a.run_directory == "d");
     CHECK(parse_arguments({"x"}, {{"TOPORUN_DIR", "e"}}).run_directory == "e");
+    CHECK(parse_arguments({"--preflight-only", "--json", "--machine=m", "x"}, {}).preflight_only);
     CHECK(parse_arguments({"--measure=always", "x"}, {}).options.measure == env::Measure::always);
     CHECK(parse_arguments({"--measure=auto", "x"}, {}).options.measure == env::Measure::automatic);
 }
@@ -145,6 +146,10 @@ TEST_CASE("wrong usage says what to do") {
         {"contradicting modes", {"--no-measure", "--measure=always", "ls"}, "contradict", ""},
         {"json needs dry run", {"--json", "ls"}, "--dry-run", "report.json"},
         {"machine needs dry run", {"--machine", "f", "ls"}, "--dry-run", "--dry-run"},
+        {"two that start nothing",
+         {"--dry-run", "--preflight-only", "ls"},
+         "contradict each other",
+         "findings"},
         {"env with a command", {"env", "A=1", "torchrun"}, "'A=1'", "toporun -- env"},
         {"option of another subcommand", {"detect", "--format=sh"}, "--format", ""},
         {"nodes below one", {"env", "--nodes=0"}, "at least 1", ""},
