@@ -1,5 +1,6 @@
 #include "detect/nccl_log/collective.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "detect/nccl_log/cursor.hpp"
@@ -25,47 +26,43 @@ bool counts_all_ranks(Function function) {
            function == Function::scatter;
 }
 
-/// `0x7f51f2af7010`, `(nil)`; 0 for the masked "0x...".
-std::optional<std::uint64_t> pointer(std::string_view word) {
-    if (word == "(nil)" || word == "0x...") return 0;
-    if (!word.starts_with("0x")) return std::nullopt;
-    return whole_hex(word.substr(2));
+/// `0x7f51f2af7010`, `(nil)`, the masked `0x...`, which both are 0.
+bool skip_pointer(Cursor& cursor, std::uint64_t& value) {
+    value = 0;
+    if (cursor.skip("(nil)") || cursor.skip("0x...")) return true;
+    if (!cursor.skip("0x")) return false;
+    const auto number = cursor.hex();
+    value = number.value_or(0);
+    return number.has_value();
 }
 
 template <typename Number>
-bool read_number(std::string_view word, Number& value) {
-    const auto number = whole_number<Number>(word);
-    if (number) value = *number;
+bool skip_number(Cursor& cursor, Number& value) {
+    const auto number = cursor.number<Number>();
+    value = number.value_or(0);
     return number.has_value();
 }
 
-bool read_pointer(std::string_view word, std::uint64_t& value) {
-    const auto number = pointer(word);
-    if (number) value = *number;
-    return number.has_value();
+/// `[nranks=8] `, which is not in all lines.
+bool skip_ranks(Cursor& cursor, Collective& call) {
+    if (!cursor.skip("[nranks=")) return true;
+    call.ranks = cursor.number<int>();
+    return call.ranks && *call.ranks > 0 && cursor.skip("]") &&
+           (cursor.skip(" ") || cursor.rest().empty());
 }
 
-/// `[nranks=8]`
-bool read_ranks(std::string_view word, Collective& call) {
-    if (!word.ends_with(']')) return false;
-    word.remove_suffix(1);
-    call.ranks = whole_number<int>(word);
-    return call.ranks && *call.ranks > 0;
-}
-
-enum Field { kCount = 1, kDatatype = 2, kCommunicator = 4 };
-constexpr int kNeeded = kCount | kDatatype | kCommunicator;
-
-/// False when the value is not what the name promises.
-bool read_field(std::string_view name, std::string_view value, Collective& call, int& seen) {
-    if (name == "count") return seen |= kCount, read_number(value, call.count);
-    if (name == "datatype") return seen |= kDatatype, read_number(value, call.datatype);
-    if (name == "op") return read_number(value, call.op);
-    if (name == "root") return read_number(value, call.root);
-    if (name == "comm") return seen |= kCommunicator, read_pointer(value, call.communicator);
-    if (name == "stream") return read_pointer(value, call.stream);
-    if (name == "sendbuff" || name == "recvbuff") return pointer(value).has_value();
-    return true;  // a field of a later version or of RCCL
+/// What later versions and RCCL append: pairs of a name and a value. Anything else is the rest of
+/// another line.
+bool are_fields(std::string_view rest) {
+    Cursor cursor(rest);
+    for (cursor.skip_blanks(); !cursor.rest().empty(); cursor.skip_blanks()) {
+        const std::string_view name = cursor.word();
+        const bool is_name = std::all_of(name.begin(), name.end(), [](char c) {
+            return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+        });
+        if (!is_name || cursor.word().empty()) return false;
+    }
+    return true;
 }
 
 }  // namespace
@@ -84,19 +81,22 @@ std::optional<Collective> parse_collective(std::string_view message) {
     Collective call;
     call.function = *function;
     Cursor cursor(message.substr(colon + kCalls.size()));
-    const auto op_count = whole_hex(cursor.word());
+    const auto op_count = cursor.hex();
     if (!op_count) return std::nullopt;
     call.op_count = *op_count;
-    int seen = 0;
-    for (cursor.skip_blanks(); !cursor.rest().empty(); cursor.skip_blanks()) {
-        if (cursor.skip("[nranks=")) {
-            if (!read_ranks(cursor.word(), call)) return std::nullopt;
-            continue;
-        }
-        const std::string_view name = cursor.word();
-        if (!read_field(name, cursor.word(), call, seen)) return std::nullopt;
-    }
-    if (seen != kNeeded) return std::nullopt;
+    std::uint64_t buffer = 0;
+    const bool known = cursor.skip(" sendbuff ") && skip_pointer(cursor, buffer) &&
+                       cursor.skip(" recvbuff ") && skip_pointer(cursor, buffer) &&
+                       (!cursor.skip(" acc ") || skip_pointer(cursor, buffer)) &&  // RCCL
+                       cursor.skip(" count ") && skip_number(cursor, call.count) &&
+                       cursor.skip(" datatype ") && skip_number(cursor, call.datatype) &&
+                       cursor.skip(" op ") && skip_number(cursor, call.op) &&
+                       cursor.skip(" root ") && skip_number(cursor, call.root) &&
+                       cursor.skip(" comm ") && skip_pointer(cursor, call.communicator);
+    if (!known || (!cursor.rest().empty() && !cursor.skip(" ")) || !skip_ranks(cursor, call))
+        return std::nullopt;
+    if (cursor.skip("stream ") && !skip_pointer(cursor, call.stream)) return std::nullopt;
+    if (!cursor.rest().empty() && !are_fields(cursor.rest())) return std::nullopt;
     return call;
 }
 

@@ -49,6 +49,16 @@ class Cursor {
         return value;
     }
 
+    /// A hexadecimal number of at most 16 digits, in lower or upper case, without "0x".
+    std::optional<std::uint64_t> hex() {
+        std::uint64_t value = 0;
+        const auto [end, error] =
+            std::from_chars(rest_.data(), rest_.data() + rest_.size(), value, 16);
+        if (error != std::errc()) return std::nullopt;
+        rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
+        return value;
+    }
+
     /// A number such as 240.0, without sign and exponent.
     std::optional<double> real() {
         double value = 0;

@@ -240,6 +240,16 @@ void classify(Connection& connection) {
     }
 }
 
+/// Names of networks may hold blanks, RCCL appends "comm 0x.. nRanks 08"; another word is the rest
+/// of another line.
+bool is_via(const Connection& connection) {
+    const std::size_t blank = connection.via.find(' ');
+    return blank == connection.via.npos || connection.transport == Transport::net ||
+           connection.via.starts_with("direct shared memory") ||
+           connection.via.substr(blank).starts_with(" comm ") ||
+           connection.via.starts_with("P2P/direct pointer");
+}
+
 /// `0[1a000]`: rank and device.
 bool read_end(Cursor& cursor, int& rank, std::string_view& device) {
     const auto number = cursor.number<int>();
@@ -269,6 +279,7 @@ Parsed parse_connection(std::string_view message) {
     if (!cursor.skip(" via ")) return std::nullopt;
     connection.via = trim(cursor.rest());
     classify(connection);
+    if (!is_via(connection)) return std::nullopt;
     return connection;
 }
 

@@ -35,6 +35,7 @@ Event record_event(const Record& record) {
 }  // namespace
 
 Line parse_line(std::string_view line) {
+    constexpr std::string_view kLevel = "] NCCL INFO";
     while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.remove_suffix(1);
     Line result;
     std::optional<FoundRecord> found = find_record(line);
@@ -48,6 +49,10 @@ Line parse_line(std::string_view line) {
         found = next;
     }
     result.record = found->record;
+    if (result.record.level == Level::info && result.record.message.find(kLevel) != line.npos) {
+        result.torn = true;  // the end of a record whose prefix is torn
+        return result;
+    }
     result.event = record_event(result.record);
     return result;
 }

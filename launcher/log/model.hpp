@@ -95,6 +95,11 @@ class LogModel {
     /// The line may go afterwards.
     void add(const detect::nccl_log::Line& line);
     void add_cut_line() { ++summary_.cut; }
+    /// Records that are not read because another process's text may be within (torn.hpp).
+    void add_lost_records(std::uint64_t count) {
+        summary_.lines += count;
+        summary_.torn += count;
+    }
     void add_note(const std::string& note);
     LogSummary summary() const;
 

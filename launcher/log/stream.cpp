@@ -6,9 +6,15 @@ using namespace detect::nccl_log;
 
 const Line& LogStream::add(std::string_view line, bool cut) {
     if (cut) model_.add_cut_line();
-    line_ = parse_line(plain_line(line, buffer_));
-    model_.add(line_);
+    const std::string_view text = plain_line(line, buffer_);
+    line_ = parse_line(text);
+    torn_.add(text, line_);
     return line_;
+}
+
+LogStream::~LogStream() {
+    torn_.finish();
+    model_.add_lost_records(torn_.lost());
 }
 
 }  // namespace toporun::launcher
