@@ -119,6 +119,31 @@ inline Machine hgx_h100() {
     return machine;
 }
 
+/// Four A6000 in two bridged pairs.
+inline Machine bridged_pairs() {
+    Machine machine = host(2, 16);
+    add_gpus(machine, 4, "NVIDIA RTX A6000", PathType::SYS);
+    connect(machine, 0, 1, PathType::NVL, 4);
+    connect(machine, 2, 3, PathType::NVL, 4);
+    return machine;
+}
+
+/// GPUs below one PCIe switch.
+inline Machine switched(int count = 4) {
+    Machine machine = host(2, 16);
+    add_gpus(machine, count, "NVIDIA L40S", PathType::PIX);
+    return machine;
+}
+
+inline Machine geforce(const std::string& name, PathType path, PeerAccess access) {
+    Machine machine = host(1, 24);
+    machine.cpu.vendor = "AuthenticAMD";
+    machine.software.nccl_version = "2.17.1";
+    add_gpus(machine, 4, name, path);
+    set_peer_access(machine, access);
+    return machine;
+}
+
 /// Torchrun-like: the shim runs, everything on this host.
 inline env::Job job(int ranks, int nodes = 1) {
     env::Job made;
