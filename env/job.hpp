@@ -27,6 +27,9 @@ struct Job {
     std::vector<std::string> hosts;
     /// The launcher's words that show each rank other GPUs ("--gpu-bind=single:1"); "" = none.
     std::string gpu_bind;
+    /// The command itself is one of the ranks that srun has started on this host, each behind a
+    /// toporun of its own; ranks_per_node counts them.
+    bool task_of_step = false;
     bool gpu_job_unknown = false;  ///< a plain program: nothing says that it uses GPUs
     /// Loader workers that the command line asks for in each rank, and its words for that
     /// ("--num-workers 2"); empty = it does not say.

@@ -266,6 +266,20 @@ std::string binding_obstacle(const Inputs& inputs) {
     return "";
 }
 
+/// A task of a Slurm step that has CPUs of its own: its mask holds as many as were asked for a
+/// task, or no more than its part of the step's CPUs on this node. Slurm counts PUs, or cores where
+/// the site says so; then the mask is divided once more, which is never too much.
+bool has_own_mask(const Inputs& inputs) {
+    const auto number = [&](const char* name) {
+        return to_integer(inputs.user.variable(name).value_or(""));
+    };
+    const int ranks = inputs.job.ranks_per_node.value_or(1);
+    const long long mask = inputs.machine.cpu.allowed.count();
+    if (!inputs.job.task_of_step || ranks < 2 || mask == 0) return false;
+    if (const auto here = number("SLURM_CPUS_ON_NODE")) return mask * ranks <= *here;
+    return number("SLURM_CPUS_PER_TASK") == mask;
+}
+
 }  // namespace
 
 std::optional<int> announced_workers(const Inputs& inputs) {
@@ -286,7 +300,8 @@ PlacementDecision decide_placement(const Inputs& inputs) {
         return decision;
     }
     decision.ranks = ranks_of(inputs, ranks);
-    if (known == 1) {
+    decision.own_mask = has_own_mask(inputs);
+    if (known == 1 || decision.own_mask) {
         decision.cores_each = static_cast<int>(allowed_cores(inputs.machine).size());
         return decision;
     }

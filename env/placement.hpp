@@ -20,6 +20,8 @@ struct PlacementDecision {
     /// Cores that each rank can count on, bound or not: of the smallest of the disjoint shares,
     /// less than one core shared by several ranks counts as one. 0 = unknown.
     int cores_each = 0;
+    /// The mask of this process is one rank's own: the scheduler has divided the CPUs already.
+    bool own_mask = false;
     std::vector<Finding> findings;
 };
 

@@ -101,6 +101,8 @@ std::vector<Finding> rank_count_findings(const Inputs& inputs) {
     // No visible GPU at all is a job for CPUs, and 1 lets NCCL put several ranks on a GPU.
     if (ranks < 1 || gpus == 0 || static_cast<std::size_t>(ranks) <= gpus || has_instances(inputs))
         return {};
+    // One visible GPU in each of several tasks is most often another one in each.
+    if (inputs.job.task_of_step && gpus == 1) return {};
     if (nccl_integer(user_value(inputs, "NCCL_MULTI_RANK_GPU_ENABLE").value_or("0")) != 0)
         return {};
     const bool some = !inputs.visible_note.empty();

@@ -41,10 +41,15 @@ Share share_of_rank(const Inputs& inputs, const PlacementDecision& placement) {
     const auto all = static_cast<int>(allowed_cores(inputs.machine).size());
     share.ranks = std::max(1, static_cast<int>(placement.ranks.size()));
     share.gpu = !placement.ranks.empty() && placement.ranks.front().gpu.has_value();
+    // A task that sees one GPU of its own has it whatever its local rank.
+    if (inputs.job.task_of_step) share.gpu = !inputs.visible.empty();
     share.cores = placement.ranks.empty() ? all : placement.cores_each;
     share.unbound = all / share.ranks;
     if (all > 0) share.evidence = fmt::format("{} core{}", all, all == 1 ? "" : "s");
-    if (all > 0 && inputs.job.ranks_per_node)
+    if (placement.own_mask)
+        share.evidence +=
+            fmt::format(", this task's own: CPUs {}", inputs.machine.cpu.allowed.text());
+    else if (all > 0 && inputs.job.ranks_per_node)
         share.evidence += fmt::format(
             " for {} rank{}: {} each{}", share.ranks, share.ranks == 1 ? "" : "s", share.cores,
             share.cores < share.unbound ? ", as near to the GPUs as there are" : "");

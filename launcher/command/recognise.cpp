@@ -123,9 +123,20 @@ Command behind_prefixes(Command command, const Peeled& peeled) {
     return command;
 }
 
+/// `srun toporun program`: the step's nodes are the job's, and of several tasks on this host each
+/// is a rank. One alone may start the ranks of its host itself.
+void read_step(env::Job& job, const Environment& environment) {
+    const auto step = step_of(environment);
+    if (!step) return;
+    job.nodes = step->nodes;
+    if (step->tasks_here.value_or(1) < 2) return;
+    job.ranks_per_node = step->tasks_here;
+    job.task_of_step = true;
+}
+
 Command recognise_plain(Command command, const Peeled& peeled, const Environment& environment,
                         const Host& host) {
-    if (const auto step = step_of(environment)) command.job.nodes = step->nodes;
+    read_step(command.job, environment);
     command.job.gpu_job_unknown = true;
     const std::string away = shell_leaves_host(command.argv, 0, environment, host);
     command.job.same_host = (!peeled.opaque || peeled.shell) && away.empty();
@@ -144,6 +155,9 @@ Command recognise_plain(Command command, const Peeled& peeled, const Environment
     if (!peeled.prefixes.empty())
         return export_only(std::move(command),
                            fmt::format("the program stands behind '{}'", peeled.prefixes.front()));
+    if (command.job.task_of_step)
+        return export_only(std::move(command),
+                           "srun has started this rank, it keeps the CPUs that srun gave it");
     return export_only(std::move(command), "a plain program starts its ranks itself, if any");
 }
 

@@ -1,3 +1,4 @@
+#include <map>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,65 @@ TEST_CASE("threads and loader workers follow cores, quota and ranks") {
         CHECK(made.workers.omp_num_threads == row.threads);
         CHECK(made.workers.loader_workers == row.loaders);
     }
+}
+
+TEST_CASE("a task of a Slurm step counts its own CPUs, or its part of the node's") {
+    struct Row {
+        std::string name;
+        std::string allowed;
+        int tasks;
+        std::map<std::string, std::string> variables;
+        int threads, loaders;
+    };
+    // 2 packages of 32 cores, PUs 0-63.
+    const Machine node = host(2, 32);
+    const std::vector<Row> rows = {
+        {"own mask",
+         "0-15",
+         4,
+         {{"SLURM_CPUS_PER_TASK", "16"}, {"SLURM_CPUS_ON_NODE", "64"}},
+         16,
+         8},
+        {"own mask without -c", "0-3", 8, {{"SLURM_CPUS_ON_NODE", "64"}}, 4, 3},
+        {"own mask, the step's CPUs unknown", "0-7", 8, {{"SLURM_CPUS_PER_TASK", "8"}}, 8, 7},
+        {"the node's mask in every task",
+         "0-63",
+         4,
+         {{"SLURM_CPUS_PER_TASK", "16"}, {"SLURM_CPUS_ON_NODE", "64"}},
+         16,
+         8},
+        {"one mask for tasks that ask for more than there is",
+         "0-63",
+         8,
+         {{"SLURM_CPUS_PER_TASK", "64"}, {"SLURM_CPUS_ON_NODE", "64"}},
+         8,
+         7},
+        {"nothing said", "0-31", 8, {}, 4, 3},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.name);
+        Machine machine = node;
+        machine.cpu.allowed = toporun::detect::CpuSet::parse(row.allowed);
+        env::Job task = job(row.tasks);
+        task.launcher = "plain";
+        task.shim = false;
+        task.task_of_step = task.gpu_job_unknown = true;
+        const auto made = plan(machine, task, user(row.variables));
+        CHECK(exported(made, "OMP_NUM_THREADS") == std::to_string(row.threads));
+        CHECK(exported(made, "TOPORUN_NUM_WORKERS") == std::to_string(row.loaders));
+        CHECK_FALSE(made.binds);
+    }
+}
+
+TEST_CASE("a task of a Slurm step that sees one GPU is a GPU rank and no finding") {
+    Machine machine = hgx_h100();
+    env::Job task = job(8);
+    task.launcher = "plain";
+    task.shim = false;
+    task.task_of_step = task.gpu_job_unknown = true;
+    const auto made = plan(machine, task, user({{"CUDA_VISIBLE_DEVICES", "3"}}));
+    CHECK(exported(made, "OMP_NUM_THREADS") == "8");
+    for (const env::Finding& finding : made.findings) CHECK(finding.id != "ranks-exceed-gpus");
 }
 
 TEST_CASE("the evidence carries the numbers") {

@@ -130,6 +130,40 @@ TEST_CASE("one task of srun on this node that is a torchrun hands its environmen
           "torchrun");
 }
 
+TEST_CASE("a plain program in a task of a Slurm step is one of the step's ranks") {
+    struct StepRow {
+        Environment environment;
+        int nodes;
+        int ranks;
+        bool task;
+    };
+    const auto task = [](const char* tasks, const char* node) {
+        return Environment{{"SLURM_STEP_ID", "0"},
+                           {"SLURM_STEP_NUM_NODES", "2"},
+                           {"SLURM_STEP_TASKS_PER_NODE", tasks},
+                           {"SLURM_NODEID", node},
+                           {"SLURM_PROCID", "0"}};
+    };
+    Environment batch = task("8(x2)", "0");
+    batch.erase("SLURM_STEP_ID");
+    const std::vector<StepRow> rows = {
+        {task("8(x2)", "1"), 2, 8, true},   {task("3,1", "0"), 2, 3, true},
+        {task("3,1", "1"), 2, kAny, false}, {task("1(x2)", "0"), 2, kAny, false},
+        {task("", "0"), 2, kAny, false},    {task("8(x2)", "2"), 2, kAny, false},
+        {batch, kAny, kAny, false},         {{}, kAny, kAny, false},
+    };
+    for (const StepRow& row : rows) {
+        CAPTURE(row.ranks);
+        const Command command = read("python3 t.py", row.environment);
+        CHECK(command.job.launcher == "plain");
+        CHECK(command.job.nodes.value_or(kAny) == row.nodes);
+        CHECK(command.job.ranks_per_node.value_or(kAny) == row.ranks);
+        CHECK(command.job.task_of_step == row.task);
+        CHECK(command.job.same_host);
+        CHECK(command.rewrite == kNo);
+    }
+}
+
 TEST_CASE("everything else is a plain command that is only given variables") {
     struct Case {
         std::string line;
