@@ -21,8 +21,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int kResultDescriptor = 3;
-/// Ending takes a process less than a millisecond, unless its driver holds it in the kernel.
-constexpr std::chrono::milliseconds kTimeToEnd{200};
+/// Ending takes a process less than a millisecond, unless its driver holds it in the kernel or
+/// others have the CPUs.
+constexpr std::chrono::milliseconds kTimeToEnd{2000};
 
 /// Milliseconds until `end` for poll, rounded up, at least 0.
 int milliseconds_until(Clock::time_point end) {
