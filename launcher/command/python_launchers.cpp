@@ -67,9 +67,10 @@ std::string script_of(Command& command, const Scan& scan, const Site& site, cons
 /// no script.
 Command insert_python(Command command, const Scan& scan, const Site& site, const Host& host,
                       const PythonWords& words) {
-    if (last_given(scan, Meaning::no_python) != nullptr)
-        return insert_shim(std::move(command), site, {{scan.program, command.argv.size(), ""}},
-                           host);
+    if (last_given(scan, Meaning::no_python) != nullptr) {
+        const std::size_t end = command.argv.size();
+        return insert_shim(std::move(command), site, {{scan.program, end, ""}}, host);
+    }
     if (command.interpreter.empty()) {
         const std::string reason = interpreter_unknown(command, site);
         return export_only(std::move(command), reason);

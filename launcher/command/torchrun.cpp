@@ -175,8 +175,8 @@ Command recognise_torchrun(Command command, const Site& site, const Environment&
     if (flag_of(scan, environment, Meaning::no_python, "NO_PYTHON")) {
         command.program = innermost_program(command.argv, scan.program, host);
         if (!program) return export_only(std::move(command), "no program was given");
-        return insert_shim(std::move(command), site, {{scan.program, command.argv.size(), ""}},
-                           host);
+        const std::size_t end = command.argv.size();
+        return insert_shim(std::move(command), site, {{scan.program, end, ""}}, host);
     }
     // Behind pyenv the shim asks its parent, which is the interpreter by then.
     if (command.interpreter.empty() && !parent_tells_interpreter(site, host)) {
