@@ -372,8 +372,9 @@ Parsed parse_provider(std::string_view message) {
     if (!cursor.skip("NET/OFI Selected Provider is ") &&
         !cursor.skip("NET/OFI Selected provider is "))
         return std::nullopt;
-    const std::string_view name = cursor.word();
+    std::string_view name = cursor.word();
     constexpr std::size_t kLongest = 64;
+    if (name.ends_with(',')) name.remove_suffix(1);  // ", fabric is efa-direct"
     if (name.empty() || name.size() > kLongest) return std::nullopt;
     return Provider{std::string(name)};
 }
