@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/program_options.hpp>
 #include <cmath>
@@ -137,9 +138,49 @@ Split split_words(const Words& words) {
     return out;
 }
 
+/// Options of env(1) that the subcommand does not have; the short ones stand alone or are glued.
+bool is_option_of_env_program(const std::string& word) {
+    constexpr std::array<std::string_view, 11> kLong = {"--ignore-environment",
+                                                        "--null",
+                                                        "--unset",
+                                                        "--chdir",
+                                                        "--split-string",
+                                                        "--block-signal",
+                                                        "--debug",
+                                                        "--default-signal",
+                                                        "--ignore-signal",
+                                                        "--list-signal-handling",
+                                                        "--argv0"};
+    if (word == "-") return true;
+    if (!word.starts_with("--"))
+        return word.size() > 1 && word.find_first_of("i0uCSva") == 1 && word != "-h";
+    return std::find(kLong.begin(), kLong.end(), word.substr(0, word.find('='))) != kLong.end();
+}
+
+/// `toporun env A=1 torchrun ...`: the words behind `env` are those of env(1), a variable or a
+/// command. The subcommand takes options alone; the name of a format by itself is a slip there.
+bool is_env_program(const Words& command) {
+    constexpr std::array<std::string_view, 5> kFormats = {"sh", "json", "toml", "slurm", "hosts"};
+    const po::options_description options = options_of(Action::env);
+    for (std::size_t i = 1; i < command.size(); ++i) {
+        const std::string& word = command[i];
+        if (word.empty() || word[0] != '-') {
+            const bool format = std::find(kFormats.begin(), kFormats.end(), word) != kFormats.end();
+            return !format || i + 1 < command.size();
+        }
+        if (word == "--") return i + 1 < command.size();
+        const std::string name = word.starts_with("--") ? word.substr(2, word.find('=') - 2) : "";
+        const auto* option = name.empty() ? nullptr : options.find_nothrow(name, false);
+        if (option == nullptr) return is_option_of_env_program(word);
+        if (word.find('=') == std::string::npos && option->semantic()->min_tokens() > 0) ++i;
+    }
+    return false;
+}
+
 std::optional<Action> selected(const Split& split) {
     if (split.separated || split.command.empty()) return std::nullopt;
-    return subcommand(split.command.front());
+    const auto action = subcommand(split.command.front());
+    return action == Action::env && is_env_program(split.command) ? std::nullopt : action;
 }
 
 po::variables_map parse(const Words& words, Action action, Words* positional) {

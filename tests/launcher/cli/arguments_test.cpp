@@ -126,6 +126,41 @@ TEST_CASE("subcommands take their options before and after their name") {
     CHECK_FALSE(selects_subcommand({}));
 }
 
+TEST_CASE("env with a variable or a command behind it is the program of that name") {
+    for (const Words& program : std::vector<Words>{
+             {"env", "A=1", "torchrun", "t.py"},
+             {"env", "torchrun", "--json", "t.py"},
+             {"env", "-i", "A=1", "torchrun"},
+             {"env", "-u", "A", "torchrun"},
+             {"env", "-uA", "torchrun"},
+             {"env", "-", "torchrun"},
+             {"env", "--unset=A", "torchrun"},
+             {"env", "sh", "train.sh"},
+             {"env", "--", "torchrun"},
+             {"env", "./json"},
+         }) {
+        CAPTURE(join(program, " "));
+        CHECK_FALSE(selects_subcommand(program));
+        CHECK(parse_arguments(program, {}).command == program);
+        Words quiet = program;
+        quiet.insert(quiet.begin(), "-q");
+        CHECK(parse_arguments(quiet, {}).quiet);
+    }
+    for (const Words& words : std::vector<Words>{{"env"},
+                                                 {"env", "--format", "sh"},
+                                                 {"env", "--format=sh", "--explain"},
+                                                 {"env", "--leave", "A=1"},
+                                                 {"env", "-h"},
+                                                 {"env", "--help"},
+                                                 {"env", "json"},
+                                                 {"env", "--no-such-option", "x"},
+                                                 {"env", "--"},
+                                                 {"env", "--json", "--nodes", "2"}}) {
+        CAPTURE(join(words, " "));
+        CHECK(selects_subcommand(words));
+    }
+}
+
 TEST_CASE("wrong usage says what to do") {
     struct Row {
         std::string name;
@@ -150,7 +185,7 @@ TEST_CASE("wrong usage says what to do") {
          {"--dry-run", "--preflight-only", "ls"},
          "contradict each other",
          "findings"},
-        {"env with a command", {"env", "A=1", "torchrun"}, "'A=1'", "toporun -- env"},
+        {"env with a format", {"env", "json"}, "'json'", "toporun -- env"},
         {"option of another subcommand", {"detect", "--format=sh"}, "--format", ""},
         {"nodes below one", {"env", "--nodes=0"}, "at least 1", ""},
         {"escape sequence", {"--\033[31m", "ls"}, "\\x1b[31m", ""},
