@@ -8,7 +8,9 @@ build_packages=(
     libopenmpi-dev openmpi-bin
 )
 test_packages=(doctest-dev)                # without them the tests do not build
-optional_test_packages=(python3 python3-torch iproute2 mpich)  # without them some tests skip
+optional_test_packages=(                   # without them some tests skip
+    python3 python3-torch iproute2 mpich munge slurmctld slurmd slurm-client
+)
 format_packages=(clang-format)
 fuzz_packages=(clang libclang-rt-14-dev)  # of dev/fuzz
 

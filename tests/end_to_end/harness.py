@@ -64,7 +64,7 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def wait_until(condition, what, seconds=DEADLINE_S):
+def wait_until(condition, what, seconds=DEADLINE_S, interval=0.01):
     """The first true value of condition(), polled; AssertionError after the deadline."""
     end = time.monotonic() + seconds
     while True:
@@ -73,7 +73,7 @@ def wait_until(condition, what, seconds=DEADLINE_S):
             return value
         if time.monotonic() > end:
             raise AssertionError(f"{what}: not within {seconds} s")
-        time.sleep(0.01)
+        time.sleep(interval)
 
 
 def read_file(path, default=b""):
