@@ -371,6 +371,7 @@ Event parse_message(std::string_view message) {
     for (const auto parser : kParsers) {
         if (Parsed event = parser(message)) return std::move(*event);
     }
+    if (Parsed event = parse_fabric(message)) return std::move(*event);
     return parse_setup(message).value_or(Event{Unknown{}});
 }
 

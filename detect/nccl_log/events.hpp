@@ -21,6 +21,9 @@ std::optional<Event> parse_version(std::string_view message);
 /// How a communicator was set up (setup.hpp), in the message of an INFO record.
 std::optional<Event> parse_setup(std::string_view message);
 
+/// Driver, plugins, queue pairs (fabric.hpp), in the message of an INFO record.
+std::optional<Event> parse_fabric(std::string_view message);
+
 /// A rank of nccl-tests, in a line without a record.
 std::optional<Event> parse_test_rank(std::string_view line);
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "detect/nccl_log/collective.hpp"
+#include "detect/nccl_log/fabric.hpp"
 #include "detect/nccl_log/setup.hpp"
 
 /// What a line of NCCL's log says. Pure: a line in, an event out, no file, no state. Every version
@@ -129,11 +130,13 @@ struct Warning {
 /// A line that is none of the above; Line::record holds what could be read of it.
 struct Unknown {};
 
-using Event = std::variant<Unknown, Version, Bootstrap, NetworkDevices, UsingNetwork, Plugin, Init,
-                           CommunicatorShape, Connection, Variable, Warning, Collective,
-                           ChannelCounts, RingOrder, RingLink, Trees, Pattern, Affinity,
-                           InitTimings, NvlsSupport, NvlsReady, GpuDirect, Choice, TuningAlgorithms,
-                           TuningRow, ErrorTrail, CommunicatorEnd, Provider, TestRank>;
+using Event =
+    std::variant<Unknown, Version, Bootstrap, NetworkDevices, UsingNetwork, Plugin, Init,
+                 CommunicatorShape, Connection, Variable, Warning, Collective, ChannelCounts,
+                 RingOrder, RingLink, Trees, Pattern, Affinity, InitTimings, NvlsSupport, NvlsReady,
+                 GpuDirect, Choice, TuningAlgorithms, TuningRow, ErrorTrail, CommunicatorEnd,
+                 Provider, TestRank, CudaDriver, NetworkPlugin, QueuePair, VirtualDevice, NoVerbs,
+                 Mnnvl, CollNet, NoGraph>;
 
 struct Line {
     Record record;

@@ -290,6 +290,18 @@ std::string_view named(const std::array<std::string_view, N>& names, std::string
     return number && *number < N ? names[*number] : word;
 }
 
+/// `AllReduce_AGxLL_R nchannels 8 nthreads 512`, behind `AllReduce [Symmetric]: 1048576 Bytes ->
+/// Kernel ` (2.27 and later).
+Parsed symmetric_choice(Cursor& cursor, Choice event) {
+    const std::string_view kernel = cursor.word();
+    const std::size_t name = kernel.find('_');
+    if (name == kernel.npos || !cursor.skip(" nchannels ")) return std::nullopt;
+    event.algorithm = "SYMMETRIC";
+    event.protocol = kernel.substr(name + 1);
+    event.channels = cursor.number<int>();
+    return event.protocol.empty() || !event.channels ? Parsed() : Parsed(event);
+}
+
 Parsed parse_choice(std::string_view message) {
     Cursor cursor(message);
     Choice event;
@@ -299,8 +311,14 @@ Parsed parse_choice(std::string_view message) {
         event.function = function->substr(0, function->find(' '));
     }
     const auto bytes = cursor.number<std::uint64_t>();
-    if (!bytes || !cursor.skip(" Bytes -> Algo ")) return std::nullopt;
+    if (!bytes) return std::nullopt;
     event.bytes = *bytes;
+    if (cursor.skip(" Bytes -> Kernel ")) return symmetric_choice(cursor, event);
+    if (cursor.skip(" Bytes -> cudaMemcpy")) {
+        event.algorithm = "COPY_ENGINE";
+        return event;
+    }
+    if (!cursor.skip(" Bytes -> Algo ")) return std::nullopt;
     event.algorithm = named(kAlgorithms, cursor.word());
     if (!cursor.skip(" proto ")) return std::nullopt;
     event.protocol = named(kProtocols, cursor.word());
@@ -322,9 +340,14 @@ Parsed parse_tuning(std::string_view message) {
     const auto title = cursor.until("|");
     if (!title) return std::nullopt;
     const std::string_view name = trim(*title);
-    if (name == "Algorithm") {
+    if (name == "Algorithm" || name == "Latency/AlgBw") {
         TuningAlgorithms event;
-        while (const auto cell = cursor.until("|")) event.names.emplace_back(trim(*cell));
+        while (const auto cell = cursor.until("|")) {  // up to 2.17 one cell a protocol: "Tree/ LL"
+            const std::string_view algorithm = trim(cell->substr(0, cell->find('/')));
+            if (event.names.empty() || event.names.back() != algorithm)
+                event.names.emplace_back(algorithm);
+            if (event.names.size() > kMostCells) return std::nullopt;
+        }
         return event.names.empty() ? Parsed() : Parsed(event);
     }
     TuningRow event{std::string(name), {}};

@@ -99,16 +99,19 @@ struct GpuDirect {
     int limit = 0;     ///< GPUDirect is used up to this distance
 };
 
-/// `AllReduce: 4194304 Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}={0..15}` and older forms.
+/// `AllReduce: 4194304 Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}={0..15}` and older forms;
+/// `AllReduce [Symmetric]: 1048576 Bytes -> Kernel AllReduce_AGxLL_R nchannels 8 nthreads 512`,
+/// `AllGather [Copy Engine]: 8388608 Bytes -> cudaMemcpy...`, 2.27 and later.
 struct Choice {
     std::string_view function;  ///< part of the line; "" up to 2.22, which do not say
     std::uint64_t bytes = 0;
-    std::string_view algorithm;  ///< "RING"; of numbers the name in 2.14 and later
-    std::string_view protocol;   ///< "LL", "LL128", "SIMPLE"
+    std::string_view algorithm;  ///< "RING"; of numbers the name in 2.14 and later; "SYMMETRIC"
+    std::string_view protocol;   ///< "LL", "LL128", "SIMPLE"; of "SYMMETRIC" the kernel
     std::optional<int> channels;
 };
 
-/// `  Algorithm   |   Tree  |   Ring  |   CollNetDirect  |`: columns of the rows that follow.
+/// `  Algorithm   |   Tree  |   Ring  |   CollNetDirect  |`, up to 2.17 `Latency/AlgBw |    Tree/
+/// LL | ...`: columns of the rows that follow.
 struct TuningAlgorithms {
     std::vector<std::string> names;
 };

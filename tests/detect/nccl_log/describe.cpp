@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <array>
+
 #include "detect/nccl_log/graph.hpp"
 
 namespace toporun::tests {
@@ -132,6 +134,32 @@ struct Describe {
                            e.abort ? " aborted" : "");
     }
     std::string operator()(const Provider& e) const { return "provider " + e.name; }
+    std::string operator()(const CudaDriver& e) const {
+        return fmt::format("CUDA driver {}", e.version);
+    }
+    std::string operator()(const NetworkPlugin& e) const {
+        constexpr std::array kStates = {"initialized", "assigned", "failed"};
+        return fmt::format("network plugin {} {}", e.name, kStates[static_cast<int>(e.state)]);
+    }
+    std::string operator()(const QueuePair& e) const {
+        return fmt::format("queue pair device {} port {} mtu {} GID {} LID {}", e.device, e.port,
+                           e.mtu_bytes, or_none(e.gid_index), or_none(e.lid));
+    }
+    std::string operator()(const VirtualDevice& e) const {
+        return fmt::format("virtual device {} {} {} Mb/s of {}", e.number, e.name, e.mbit_per_s,
+                           e.ports);
+    }
+    std::string operator()(const NoVerbs&) const { return "no libibverbs"; }
+    std::string operator()(const Mnnvl& e) const {
+        return fmt::format("MNNVL {} of {} ranks", e.used ? "used" : "unused", e.clique_ranks);
+    }
+    std::string operator()(const CollNet& e) const {
+        return fmt::format("CollNet rank {} by {}{}", e.rank, e.network,
+                           e.gpu_direct ? " GDR" : "");
+    }
+    std::string operator()(const NoGraph& e) const {
+        return fmt::format("no graph for pattern {}", e.pattern);
+    }
     std::string operator()(const TestRank& e) const {
         return fmt::format("test rank {} pid {} on {} device {}: {}", e.rank, e.pid, e.host,
                            e.device, e.gpu);
