@@ -61,8 +61,8 @@ bool SetupFacts::add(std::optional<std::size_t> process, std::string_view host,
     } else if (std::holds_alternative<CommunicatorEnd>(event)) {
         ++facts_.ended;
     } else {
-        return std::holds_alternative<RingLink>(event) || std::holds_alternative<Trees>(event) ||
-               std::holds_alternative<GpuDirect>(event);
+        return facts_.fabric.add(event) || std::holds_alternative<RingLink>(event) ||
+               std::holds_alternative<Trees>(event) || std::holds_alternative<GpuDirect>(event);
     }
     return true;
 }

@@ -9,6 +9,7 @@
 
 #include "detect/nccl_log/graph.hpp"
 #include "detect/nccl_log/line.hpp"
+#include "launcher/log/fabric_facts.hpp"
 
 namespace toporun::launcher {
 
@@ -81,7 +82,8 @@ struct LogSetup {
     bool nvls_ready = false;
     /// Of the rank whose initialisation took longest.
     std::optional<detect::nccl_log::InitTimings> slowest_init;
-    std::string provider;            ///< of libfabric, "efa"
+    std::string provider;  ///< of libfabric, "efa"
+    LogFabric fabric;
     std::uint64_t error_trails = 0;  ///< lines of the form `init.cc:1358 -> 2`
     std::uint64_t ended = 0;         ///< communicators that a rank destroyed or aborted
 };

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -69,6 +70,69 @@ void add_torn(const RunFacts& facts, Findings& found) {
     found.push_back(std::move(finding));
 }
 
+void add_graph(const LogFabric& fabric, Findings& found) {
+    if (fabric.patterns_without_graph.empty()) return;
+    env::Finding finding;
+    finding.id = "log-no-graph";
+    finding.severity = env::Severity::slow;
+    finding.what =
+        "NCCL found no way through this machine's links and joins its GPUs in simple order";
+    finding.evidence = fmt::format("Could not find a path for pattern {}",
+                                   fmt::join(fabric.patterns_without_graph, ", "));
+    finding.effect = "rings may cross links that are slow or shared";
+    finding.fix = "NCCL_TOPO_DUMP_FILE=topology.xml, then toporun doctor --from topology.xml";
+    found.push_back(std::move(finding));
+}
+
+std::string queue_pairs_text(const LogFabric& fabric) {
+    constexpr std::size_t kMostNamed = 4;
+    std::string text;
+    for (std::size_t i = 0; i < fabric.queue_pairs.size() && i < kMostNamed; ++i) {
+        const LogQueuePairs& row = fabric.queue_pairs[i];
+        text += fmt::format("{}Dev {} Port {}: {} bytes", i == 0 ? "" : ", ", row.device, row.port,
+                            row.mtu_bytes);
+    }
+    return fabric.queue_pairs.size() > kMostNamed ? text + ", ..." : text;
+}
+
+/// RoCE takes the largest of 256, 512, 1024, 2048 and 4096 bytes that the interface's MTU holds:
+/// 1024 with 1500.
+void add_path_mtu(const LogFabric& fabric, Findings& found) {
+    constexpr int kOfEthernet = 1024;
+    int least = 0, most = 0;
+    bool roce = false;
+    for (const LogQueuePairs& row : fabric.queue_pairs) {
+        least = least == 0 ? row.mtu_bytes : std::min(least, row.mtu_bytes);
+        most = std::max(most, row.mtu_bytes);
+        roce = roce || (row.gid_index && row.mtu_bytes <= kOfEthernet);
+    }
+    if (least == most && !(roce && least <= kOfEthernet)) return;
+    env::Finding finding;
+    finding.id = least != most ? "log-path-mtu-differs" : "log-path-mtu-small";
+    finding.severity = least != most ? env::Severity::slow : env::Severity::note;
+    finding.what =
+        least != most
+            ? fmt::format("RDMA connections have path MTUs from {} to {} bytes", least, most)
+            : fmt::format("RoCE connections have a path MTU of {} bytes", least);
+    finding.evidence = queue_pairs_text(fabric);
+    finding.effect = "more packets, and more headers, for the same data";
+    finding.fix = "ip link set dev INTERFACE mtu 9000, on all nodes and their switches";
+    found.push_back(std::move(finding));
+}
+
+void add_verbs(const RunFacts& facts, Findings& found) {
+    const bool several = facts.log.node_count.value_or(1) > 1 || facts.log.nodes.size() > 1;
+    if (!facts.log.setup.fabric.no_verbs || !several) return;
+    env::Finding finding;
+    finding.id = "log-no-libibverbs";
+    finding.severity = env::Severity::note;
+    finding.what = "NCCL could not open libibverbs.so: InfiniBand and RoCE are not used";
+    finding.evidence = "Failed to open libibverbs.so";
+    finding.effect = "where the nodes have RDMA adapters the data goes over TCP, much slower";
+    finding.fix = "apt-get install libibverbs1 ibverbs-providers";
+    found.push_back(std::move(finding));
+}
+
 env::Severity severity_of(const std::string& text) {
     if (text == "broken") return env::Severity::broken;
     return text == "slow" ? env::Severity::slow : env::Severity::note;
@@ -92,6 +156,9 @@ std::vector<env::Finding> log_findings(const RunFacts& facts) {
     if (facts.logs.empty()) return found;
     add_interfaces(facts, found);
     add_torn(facts, found);
+    add_graph(facts.log.setup.fabric, found);
+    add_path_mtu(facts.log.setup.fabric, found);
+    add_verbs(facts, found);
     return found;
 }
 

@@ -139,6 +139,30 @@ Json init_object(const LogSetup& setup) {
             {"parts", parts}};
 }
 
+Json fabric_object(const LogFabric& fabric) {
+    Json pairs = Json::array(), devices = Json::array();
+    for (const LogQueuePairs& row : fabric.queue_pairs) {
+        pairs.push_back({{"device", row.device},
+                         {"port", row.port},
+                         {"mtu_bytes", row.mtu_bytes},
+                         {"gid_index", or_null(row.gid_index)},
+                         {"lines", row.count}});
+    }
+    for (const detect::nccl_log::VirtualDevice& row : fabric.virtual_devices) {
+        devices.push_back({{"device", row.number},
+                           {"name", row.name},
+                           {"mbit_per_s", row.mbit_per_s},
+                           {"ports", row.ports}});
+    }
+    return {{"cuda_drivers", fabric.cuda_drivers},
+            {"queue_pairs", pairs},
+            {"virtual_devices", devices},
+            {"patterns_without_graph", fabric.patterns_without_graph},
+            {"collnet", or_null(fabric.collnet)},
+            {"mnnvl_ranks", or_null(fabric.mnnvl_ranks)},
+            {"libibverbs_missing", fabric.no_verbs}};
+}
+
 Json setup_object(const LogSetup& setup) {
     Json rings = Json::array();
     for (const LogRing& row : setup.rings)
@@ -152,6 +176,7 @@ Json setup_object(const LogSetup& setup) {
     object["nvls"] = {{"supported", or_null(setup.nvls_supported)}, {"set_up", setup.nvls_ready}};
     object["slowest_init"] = init_object(setup);
     object["provider"] = or_null(setup.provider);
+    object["fabric"] = fabric_object(setup.fabric);
     return object;
 }
 

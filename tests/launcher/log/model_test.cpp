@@ -323,3 +323,31 @@ TEST_CASE("what is said of the set-up is kept once") {
     REQUIRE(setup.affinity.size() == 1);
     CHECK(setup.affinity[0].cpus == "0-31");
 }
+
+TEST_CASE("driver, queue pairs, plugins and NVLink between nodes are collected") {
+    const auto summary = summary_of(
+        {of("a", 0, "cudaDriverVersion 12040"), of("b", 0, "cudaDriverVersion 12040"),
+         of("b", 1, "cudaDriverVersion 13000"), of("a", 0, "Assigned NET plugin IB to comm"),
+         of("a", 0, "NET/IB: NCCL Dev 2 IbDev 2 Port 1 qpn 71 mtu 5 GID 3 (0/A0A0000A0000)"),
+         of("a", 1, "NET/IB: NCCL Dev 2 IbDev 2 Port 1 qpn 72 mtu 5 GID 3 (0/A0A0000A0000)"),
+         of("a", 1, "NET/IB: NCCL Dev 3 IbDev 3 Port 1 qpn 73 mtu 3 GID 3 (0/A0A0000A0000)"),
+         of("a", 1, "NET/IB: Dev 3 Port 1 qpn 73 mtu 9 LID 3"),
+         of("a", 0, "MNNVL 1 cliqueId 0 cliqueSize 8 cliqueRank 0"),
+         of("a", 0, "MNNVL 0 cliqueId 0 cliqueSize 16 cliqueRank 0"),
+         of("a", 0, "CollNet 00/0 : 0 [send] via COLLNET/SHARP/0/GDRDMA"),
+         of("a", 0, "Could not find a path for pattern 4, falling back to simple order"),
+         of("a", 0, "Failed to open libibverbs.so[.1]")});
+    const LogFabric& fabric = summary.setup.fabric;
+    CHECK(fabric.cuda_drivers == std::vector<int>{12040, 13000});
+    REQUIRE(fabric.queue_pairs.size() == 2);
+    CHECK(fabric.queue_pairs[0].device == 2);
+    CHECK(fabric.queue_pairs[0].mtu_bytes == 4096);
+    CHECK(fabric.queue_pairs[0].gid_index == 3);
+    CHECK(fabric.queue_pairs[0].count == 2);
+    CHECK(fabric.queue_pairs[1].mtu_bytes == 1024);
+    CHECK(fabric.mnnvl_ranks == 8);
+    CHECK(fabric.collnet == "SHARP");
+    CHECK(fabric.patterns_without_graph == std::vector<int>{4});
+    CHECK(fabric.no_verbs);
+    CHECK(summary.unknown == 1);  // no MTU has code 9
+}

@@ -82,6 +82,31 @@ TEST_CASE("interfaces that reach nobody and torn lines are findings of a log") {
     CHECK(log_findings(facts).empty());
 }
 
+TEST_CASE("what the log says of adapters and links becomes findings") {
+    const auto ids_of = [](const LogFabric& fabric) {
+        RunFacts facts;
+        facts.logs = {"a.log"};
+        facts.log.node_count = 2;
+        facts.log.setup.fabric = fabric;
+        std::vector<std::string> ids;
+        for (const auto& finding : log_findings(facts)) ids.push_back(finding.id);
+        return ids;
+    };
+    using Ids = std::vector<std::string>;
+    LogFabric fabric;
+    fabric.queue_pairs = {{0, 1, 4096, {}, 8}, {1, 1, 4096, 3, 8}};
+    CHECK(ids_of(fabric).empty());
+    fabric.queue_pairs[1].mtu_bytes = 1024;
+    CHECK(ids_of(fabric) == Ids{"log-path-mtu-differs"});
+    fabric.queue_pairs = {{0, 1, 1024, 3, 8}};
+    CHECK(ids_of(fabric) == Ids{"log-path-mtu-small"});
+    fabric.queue_pairs[0].gid_index.reset();  // InfiniBand's are the subnet manager's
+    CHECK(ids_of(fabric).empty());
+    fabric.patterns_without_graph = {4, 3};
+    fabric.no_verbs = true;
+    CHECK(ids_of(fabric) == Ids{"log-no-graph", "log-no-libibverbs"});
+}
+
 TEST_CASE("Markdown has headings, lists and no live marks") {
     CHECK(markdown("Log\n  one\n    evidence: two\n\nNext\n  three\n") ==
           "## Log\n\n- one\n  - evidence: two\n\n## Next\n\n- three\n");
