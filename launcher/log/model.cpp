@@ -52,8 +52,12 @@ void LogModel::add(const Line& line) {
 }
 
 void LogModel::add(ProcessNumber process, const Record& record, const Event& event) {
+    if (event.index() == 0 && setup_.add_graph(record.host, record.message)) {
+        ++summary_.kinds.topology;
+        return;
+    }
+    ++summary_.kinds.lines[event.index()];
     if (setup_.add(process, record.host, event)) return;
-    if (event.index() == 0 && setup_.add_graph(record.host, record.message)) return;
     const auto take = [&](const auto& known) {
         using Known = std::decay_t<decltype(known)>;
         if constexpr (std::is_same_v<Known, Unknown>) {

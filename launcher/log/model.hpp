@@ -12,6 +12,7 @@
 
 #include "detect/nccl_log/line.hpp"
 #include "launcher/log/collectives.hpp"
+#include "launcher/log/kinds.hpp"
 #include "launcher/log/members.hpp"
 #include "launcher/log/processes.hpp"
 #include "launcher/log/setup_facts.hpp"
@@ -60,6 +61,7 @@ struct LogWarning {
 struct LogSummary {
     std::uint64_t lines = 0;    ///< lines with NCCL's prefix or a version line
     std::uint64_t unknown = 0;  ///< of those, lines of no known kind
+    LineKinds kinds;            ///< of those that were read
     std::uint64_t torn = 0;     ///< lines into which another process wrote
     std::uint64_t cut = 0;      ///< lines longer than the limit, cut
     bool rccl = false;

@@ -163,6 +163,15 @@ Json fabric_object(const LogFabric& fabric) {
             {"libibverbs_missing", fabric.no_verbs}};
 }
 
+/// Kinds that the log has, with their lines.
+Json kinds_object(const LineKinds& kinds) {
+    Json object = Json::object();
+    for (std::size_t i = 0; i < kLineKinds.size(); ++i)
+        if (kinds.lines[i] > 0) object[std::string(kLineKinds[i])] = kinds.lines[i];
+    if (kinds.topology > 0) object["topology"] = kinds.topology;
+    return object;
+}
+
 Json setup_object(const LogSetup& setup) {
     Json rings = Json::array();
     for (const LogRing& row : setup.rings)
@@ -203,6 +212,7 @@ Json nccl_object(const RunFacts& facts) {
             {"warning_count", log.warning_count},
             {"log",
              {{"lines", log.lines},
+              {"kinds", kinds_object(log.kinds)},
               {"unknown_lines", log.unknown},
               {"torn_lines", log.torn},
               {"cut_lines", log.cut},
