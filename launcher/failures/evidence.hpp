@@ -75,6 +75,18 @@ struct NcclProcess {
     Place last;
 };
 
+/// The process of a rank, as its shim recorded it, and its end, as the kernel told it.
+struct RankProcess {
+    int rank = 0;
+    std::optional<int> local_rank;
+    std::string host;
+    std::int64_t pid = 0;
+    int attempt = 0;
+    std::optional<int> signal;    ///< that ended it
+    std::optional<int> code;      ///< its exit status
+    std::optional<double> end_s;  ///< when, in seconds since the start of the run; empty: not seen
+};
+
 /// A fault of a run that goes on, as a line tells it.
 struct LineFinding {
     const KnownFinding* known = nullptr;
@@ -92,6 +104,8 @@ struct Evidence {
     std::map<std::string, std::map<int, WorkState>> work;  ///< by process group and rank in it
     std::map<int, std::pair<std::string, Place>> fingerprints;  ///< collective each rank was in
     std::map<std::pair<std::string, std::int64_t>, NcclProcess> nccl;  ///< by host and process
+    std::vector<RankProcess> processes;
+    std::optional<int> ranks_started;  ///< of the job; where `processes` are fewer, others are away
     std::vector<LineFinding> findings;
     std::map<std::string, std::string> interfaces;  ///< address by name, as NCCL announced them
     std::map<std::string, std::string> variables;   ///< as NCCL saw them, the first value of each

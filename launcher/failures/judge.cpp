@@ -236,6 +236,7 @@ std::string_view confidence_text(Confidence confidence) {
 std::optional<Verdict> judge(const Evidence& evidence, const Catalogue& catalogue) {
     const Ranks ranks(evidence);
     std::vector<Event> events = with_statuses(evidence, catalogue, ranks);
+    for (Event& event : end_events(evidence, catalogue, ranks)) events.push_back(std::move(event));
     weigh(events, evidence, ranks);
     for (Event& event : lag_events(events, evidence, catalogue, ranks))
         events.push_back(std::move(event));

@@ -39,6 +39,15 @@ class Ranks {
 std::vector<Event> with_statuses(const Evidence& evidence, const Catalogue& catalogue,
                                  const Ranks& ranks);
 
+/// The end of the rank's process that ended first, with the class of its status: exact in time,
+/// unlike what launchers say. Ends after it are consequences, or the launcher's doing.
+std::vector<Event> end_events(const Evidence& evidence, const Catalogue& catalogue,
+                              const Ranks& ranks);
+
+/// Gives an event with a signal or an exit code the class and the role that this has by itself.
+void judge_status(Event& event, const Evidence& evidence, const Catalogue& catalogue,
+                  const Ranks& ranks);
+
 /// Roles by circumstance: endings that came after a failure, quotations, kernel lines about others.
 void weigh(std::vector<Event>& events, const Evidence& evidence, const Ranks& ranks);
 

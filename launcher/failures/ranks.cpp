@@ -23,6 +23,11 @@ Ranks::Ranks(const Evidence& evidence) : evidence_(evidence) {
         host_by_rank_.emplace(*facts.rank, process.first);
         by_pid_.emplace(process.second, *facts.rank);
     }
+    for (const RankProcess& process : evidence.processes) {
+        known_.insert(process.rank);
+        by_pid_.emplace(process.pid, process.rank);
+        if (!process.host.empty()) host_by_rank_.emplace(process.rank, process.host);
+    }
     known_.insert(evidence.ranks_seen.begin(), evidence.ranks_seen.end());
     if (evidence.world_size && *evidence.world_size <= 65536)
         for (int rank = 0; rank < *evidence.world_size; ++rank) known_.insert(rank);
@@ -87,6 +92,8 @@ std::optional<int> Ranks::device_of(int rank) const {
         if (entry.second.rank == rank) return entry.second.device;
     for (const TableRow& row : evidence_.table)
         if (row.rank == rank) return row.local_rank;
+    for (const RankProcess& process : evidence_.processes)
+        if (process.rank == rank) return process.local_rank;
     return std::nullopt;
 }
 

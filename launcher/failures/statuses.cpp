@@ -37,7 +37,8 @@ std::string signal_name(int signal) {
     return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("SIG{}", name);
 }
 
-/// Gives the event the class and the role that its status has by itself.
+}  // namespace
+
 void judge_status(Event& event, const Evidence& evidence, const Catalogue& catalogue,
                   const Ranks& ranks) {
     const Status status = status_of(event);
@@ -77,6 +78,8 @@ void judge_status(Event& event, const Evidence& evidence, const Catalogue& catal
         std::any_of(evidence.events.begin(), evidence.events.end(), of_unknown))
         event.role = Role::teardown;
 }
+
+namespace {
 
 Event event_of_row(const TableRow& row, const Evidence& evidence) {
     Event event;
