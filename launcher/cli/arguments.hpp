@@ -24,6 +24,7 @@ struct Arguments {
     bool json = false;
     bool strict = false;
     bool set_workers = false;  ///< rewrite the number of loader workers on the command line
+    bool reap = false;         ///< end what of the command is left after its end
     bool parent_death_signal = true;
     double comm_limit = 0.30;  ///< fraction 0 to 1
     double report_wait_s = 2;

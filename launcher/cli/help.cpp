@@ -44,6 +44,8 @@ The run:
       --report-wait SECONDS wait for the report after the command ended, at most (default 2)
       --set-workers         change the number of loader workers that is on the command line to what
                             fits; {workers} in any word of the command stands for that number
+      --reap                end what of the command still runs after its end: SIGTERM, five
+                            seconds, SIGKILL. Without it, it is listed
       --no-pdeath           do not end the command when toporun is killed
       --strict              fail before the start (status 125) where a part of toporun fails
   -q, --quiet               print errors only

@@ -139,8 +139,7 @@ std::optional<int> gid_index(const Environment& environment) {
 detect::Machine this_machine(const Environment& environment, const std::string& program, bool deep,
                              const std::string& rendezvous) {
     detect::Sources sources;
-    const std::string nvml = value(environment, "TOPORUN_NVML_LIBRARY");
-    if (!nvml.empty()) sources.nvml_library = nvml;
+    sources.nvml_library = nvml_library(environment);
     for (const std::string& directory : split(value(environment, "LD_LIBRARY_PATH"), ':'))
         if (!directory.empty()) sources.library_path.push_back(directory);
     sources.preload = value(environment, "LD_PRELOAD");
@@ -228,6 +227,11 @@ detect::Machine read_machine(const Arguments& arguments, const Environment& envi
         machine.software.nccl_version = arguments.nccl_version;
     }
     return machine;
+}
+
+std::string nvml_library(const Environment& environment) {
+    const std::string named = value(environment, "TOPORUN_NVML_LIBRARY");
+    return named.empty() ? detect::kDefaultNvmlLibrary : named;
 }
 
 env::UserEnvironment read_user_environment(const Environment& environment) {

@@ -31,6 +31,9 @@ detect::Machine read_machine(const Arguments& arguments, const Environment& envi
                              const std::string& program, bool deep,
                              const std::string& rendezvous = "");
 
+/// The NVML that is asked: TOPORUN_NVML_LIBRARY, else the driver's.
+std::string nvml_library(const Environment& environment);
+
 /// The variables and configuration files that win over every choice.
 env::UserEnvironment read_user_environment(const Environment& environment);
 

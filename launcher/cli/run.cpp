@@ -20,6 +20,7 @@
 #include "launcher/process/observer.hpp"
 #include "launcher/process/run_directory.hpp"
 #include "launcher/process/supervisor.hpp"
+#include "launcher/process/survivors.hpp"
 #include "launcher/report/findings.hpp"
 #include "launcher/report/json.hpp"
 #include "launcher/version.hpp"
@@ -167,6 +168,8 @@ int run_command(const Arguments& arguments, const InheritedSignals& inherited,
                             node_of(environment),
                             !directory.named,
                             console.quiet(),
+                            nvml_library(environment),
+                            arguments.reap,
                             false};
     Observer observer;
     try {
@@ -208,8 +211,9 @@ int run_command(const Arguments& arguments, const InheritedSignals& inherited,
         remove_private_directory(prepared.private_directory);
         return end.status;
     }
-    const ReportState state = finish_observer(observer, end.status, arguments.report_wait_s,
-                                              [&] { return pending_end(inherited) != 0; });
+    const double wait_s = arguments.report_wait_s + (arguments.reap ? kReapSeconds : 0);
+    const ReportState state =
+        finish_observer(observer, end.status, wait_s, [&] { return pending_end(inherited) != 0; });
     if (state != ReportState::written)
         replace_observer(task, end, state, run_time.count(), console);
     return end.status;

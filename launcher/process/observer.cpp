@@ -9,25 +9,28 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <optional>
 
 #include "base/descriptors.hpp"
 #include "base/error.hpp"
 #include "detect/files.hpp"
+#include "detect/gpu/gpu_processes.hpp"
 #include "detect/processor/cgroup.hpp"
 #include "launcher/log/footprint.hpp"
 #include "launcher/process/console.hpp"
 #include "launcher/process/observer_link.hpp"
 #include "launcher/process/process_tree.hpp"
+#include "launcher/process/rank_ends.hpp"
 #include "launcher/process/run_directory.hpp"
 #include "launcher/process/run_failure.hpp"
 #include "launcher/process/run_files.hpp"
 #include "launcher/process/run_watch.hpp"
 #include "launcher/process/signals.hpp"
+#include "launcher/process/survivors.hpp"
 #include "launcher/report/report.hpp"
 
 namespace toporun::launcher {
@@ -42,6 +45,8 @@ constexpr std::chrono::milliseconds kMeasuringInterval{50};
 constexpr std::chrono::seconds kCheckInterval{10};
 /// After this time the processes of a killed supervisor that still run are named.
 constexpr std::chrono::seconds kOrphanPatience{5};
+/// For the question which GPUs are used; the report waits for the answer.
+constexpr std::chrono::milliseconds kGpuPatience{1000};
 
 /// /dev/null at 0 to 2 and nothing else but the two, so that nobody who waits for the end of a pipe
 /// or a lock waits for the observer.
@@ -68,6 +73,8 @@ class ObserverLoop {
           link_(link),
           console_(error_copy, task_.quiet),
           watch_(task_.private_directory),
+          ends_(task_.private_directory.empty() ? std::string()
+                                                : task_.private_directory + "/" + kRecordsFile),
           files_(task_.run_directory, task_.node) {
         const sigset_t relayed = relayed_signals();
         signals_ = ::signalfd(-1, &relayed, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -80,6 +87,7 @@ class ObserverLoop {
             wait();
             read_signals();
             read_link();
+            ends_.look();
             watch_.poll();
             watch_now_and_then();
             watch_orphans();
@@ -89,9 +97,10 @@ class ObserverLoop {
 
   private:
     void wait() {
-        std::array<pollfd, 3> waits = {{{signals_, POLLIN, 0},
-                                        {link_open_ ? link_ : -1, POLLIN, 0},
-                                        {supervisor_lost_ ? command_fd_ : -1, POLLIN, 0}}};
+        std::vector<pollfd> waits = {{signals_, POLLIN, 0},
+                                     {link_open_ ? link_ : -1, POLLIN, 0},
+                                     {supervisor_lost_ ? command_fd_ : -1, POLLIN, 0}};
+        ends_.add_waits(waits);
         const auto interval = watch_.measuring() ? kMeasuringInterval : kPollInterval;
         ::poll(waits.data(), waits.size(), static_cast<int>(interval.count()));
         if (supervisor_lost_ && (command_fd_ < 0 || (waits[2].revents & POLLIN) != 0))
@@ -126,6 +135,7 @@ class ObserverLoop {
             case LinkKind::started:
                 started_ = Clock::now();
                 command_pid_ = message.value;
+                ends_.start(supervisor_);
                 command_fd_ = static_cast<int>(::syscall(SYS_pidfd_open, command_pid_, 0));
                 if (task_.latest) point_latest(task_.run_directory);
                 break;
@@ -159,7 +169,10 @@ class ObserverLoop {
         }
         if (!facts.duration_s)
             facts.duration_s = std::chrono::duration<double>(Clock::now() - started_).count();
+        if (!supervisor_lost_ && command_pid_ >= 0) look_for_survivors(facts);
+        ends_.look();
         watch_.collect(facts);
+        ends_.fill(facts.ranks);
         end_.oom_kills_after = detect::read_oom_kills(detect::Files(""));
         facts.failure = failure_of_run(facts, task_.private_directory, end_);
         note_fault(files_.keep_logs(task_.private_directory));
@@ -168,6 +181,27 @@ class ObserverLoop {
         remove_private();
         send_message(link_, {LinkKind::done, 0});
         finished_ = true;
+    }
+
+    void look_for_survivors(RunFacts& facts) {
+        const std::vector<ProcessInfo> survivors = find_survivors(supervisor_, ::getpid());
+        if (survivors.empty()) return;
+        std::optional<std::map<pid_t, std::vector<int>>> users;
+        if (facts.machine.gpus.empty())
+            users.emplace();  // nothing to compute on
+        else
+            users = detect::gpu_processes(task_.nvml_library, kGpuPatience);
+        std::vector<Reaped> left;
+        if (task_.reap)
+            left = reap_survivors(supervisor_, ::getpid(), survivors);
+        else
+            for (const ProcessInfo& process : survivors) left.push_back({process});
+        for (const auto& [process, signal] : left) {
+            LeftProcess row{process.pid, process.name, std::nullopt, std::nullopt};
+            if (users) row.gpus = (*users)[process.pid];
+            if (signal != 0) row.ended_by = signal;
+            facts.left.push_back(std::move(row));
+        }
     }
 
     void note_fault(const std::string& fault) {
@@ -248,6 +282,7 @@ class ObserverLoop {
     int link_;
     Console console_;
     RunWatch watch_;
+    RankEnds ends_;
     RunFiles files_;
     RunEnd end_;
     int signals_ = -1;

@@ -19,7 +19,9 @@ struct ObserverTask {
     std::string node;               ///< RunFiles: which of those that share the run directory
     bool latest = false;            ///< `latest` is to point at the run directory
     bool quiet = false;
-    bool silent = false;  ///< keeps no copy of stderr: may outlive toporun
+    std::string nvml_library;  ///< asked which GPUs are used by what is left
+    bool reap = false;         ///< ends what of the command is left
+    bool silent = false;       ///< keeps no copy of stderr: may outlive toporun
 };
 
 struct Observer {

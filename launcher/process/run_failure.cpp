@@ -1,6 +1,7 @@
 #include "launcher/process/run_failure.hpp"
 
 #include <fmt/format.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <csignal>
@@ -11,13 +12,14 @@
 #include "launcher/failures/failure_log.hpp"
 #include "launcher/log/footprint.hpp"
 #include "launcher/log/source.hpp"
+#include "launcher/process/error_file.hpp"
 
 namespace toporun::launcher {
 namespace {
 
 /// NCCL's logs of this node: all of them, or as many as are read for a report.
-failures::FailureLog read_own_logs(const std::string& directory) {
-    failures::FailureLog log;
+void read_own_logs(const std::string& directory, failures::FailureLog& log) {
+    if (directory.empty()) return;
     std::vector<std::filesystem::path> files;
     std::error_code error;
     std::filesystem::directory_iterator entry(directory, error);
@@ -42,7 +44,51 @@ failures::FailureLog read_own_logs(const std::string& directory) {
             continue;
         }
     }
-    return log;
+}
+
+std::vector<const RankRecord*> in_order_of_ends(const std::vector<RankRecord>& records) {
+    std::vector<const RankRecord*> ended;
+    for (const RankRecord& record : records)
+        if (record.rank && record.ended_after_s) ended.push_back(&record);
+    std::stable_sort(ended.begin(), ended.end(), [](const auto* a, const auto* b) {
+        return *a->ended_after_s < *b->ended_after_s;
+    });
+    return ended;
+}
+
+/// What the ranks' own error handlers have written, in the form in which PyTorch prints it.
+void read_error_files(const RunFacts& facts, failures::FailureLog& log) {
+    for (const RankRecord* record : in_order_of_ends(facts.ranks)) {
+        if (record->error.empty() || record->restart > 0) continue;
+        log.begin_file(fmt::format("error file of rank {}", *record->rank));
+        for (const std::string& line : lines_of_error_file(record->error))
+            log.add(fmt::format("[rank{}]: {}", *record->rank, line));
+    }
+}
+
+failures::RankProcess process_of(const RankRecord& record) {
+    failures::RankProcess process;
+    process.rank = *record.rank;
+    process.host = record.host;
+    process.pid = record.pid;
+    process.attempt = record.restart;
+    process.end_s = record.ended_after_s;
+    if (record.wait_status && WIFSIGNALED(*record.wait_status))
+        process.signal = WTERMSIG(*record.wait_status);
+    if (record.wait_status && WIFEXITED(*record.wait_status))
+        process.code = WEXITSTATUS(*record.wait_status);
+    return process;
+}
+
+/// The ranks as shims and kernel told them.
+void add_processes(const RunFacts& facts, failures::Evidence& evidence) {
+    for (const RankRecord& record : facts.ranks) {
+        if (!record.rank || !record.confident) continue;
+        evidence.processes.push_back(process_of(record));
+        if (!facts.machine.gpus.empty()) evidence.processes.back().local_rank = record.local_rank;
+        evidence.attempts = std::max(evidence.attempts, record.restart);
+        if (record.world_size) evidence.ranks_started = record.world_size;
+    }
 }
 
 failures::Verdict verdict_of_class(std::string_view id, const std::string& what,
@@ -108,9 +154,13 @@ std::optional<failures::Verdict> failure_of_run(const RunFacts& facts,
                                                 const RunEnd& end) {
     if (facts.exit.status.value_or(0) == 0) return std::nullopt;
     const auto counter = verdict_of_counter(facts, end);
-    if (!log_directory.empty()) {
-        auto verdict = read_own_logs(log_directory).verdict();
-        const bool names_cause = verdict && verdict->confidence != failures::Confidence::unknown;
+    failures::FailureLog log;
+    read_own_logs(log_directory, log);
+    read_error_files(facts, log);
+    failures::Evidence evidence = log.evidence();
+    add_processes(facts, evidence);
+    if (auto verdict = failures::judge(evidence, failures::Catalogue::builtin())) {
+        const bool names_cause = verdict->confidence != failures::Confidence::unknown;
         // A rank that vanished without a word, and a kill by the kernel: the same one.
         if (names_cause && counter && verdict->cause == "unknown-kill") {
             verdict->cause = counter->cause;

@@ -15,8 +15,9 @@ struct RunEnd {
     std::optional<std::uint64_t> oom_kills_after;
 };
 
-/// The first cause of a run that failed, from NCCL's logs in `log_directory` ("" = none), the
-/// kernel's count of kills and the command's own death. Nothing when it ended with 0, and where
+/// The first cause of a run that failed, from NCCL's logs in `log_directory` ("" = none), how the
+/// ranks ended and what their error handlers wrote (facts.ranks), the kernel's count of kills and
+/// the command's own death. Nothing when it ended with 0, and where
 /// only its output could tell: that goes to the user's terminal and is not read.
 std::optional<failures::Verdict> failure_of_run(const RunFacts& facts,
                                                 const std::string& log_directory,

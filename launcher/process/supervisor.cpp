@@ -141,8 +141,7 @@ class Attendant {
     bool observer_lost() const { return observer_lost_; }
 
   private:
-    /// Every child that has ended or stopped: the command, the observer, and in process 1 of a
-    /// container the orphans.
+    /// Every child that has ended or stopped: the command, the observer and orphans.
     void reap() {
         int status = 0;
         for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0;) {
@@ -259,6 +258,7 @@ ChildEnd supervise(const ChildCommand& command, const InheritedSignals& inherite
                    pid_t witness) {
     asio::io_context io;
     Attendant attendant(io, link, witness);
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // a launcher that dies leaves its workers to this process
     bp::error_code error;
     pid_t child = launch(io, command, inherited, error);
     if (error.value() == ENOEXEC) {  // no "#!": /bin/sh runs it, as execvp and shells do

@@ -36,7 +36,8 @@ struct ChildEnd {
 /// continues it once the command runs again or has ended. Without an observer only the terminal's
 /// own stops are followed: SIGTSTP, SIGTTIN, SIGTTOU.
 ///
-/// As process 1 it also reaps orphans. Call while single-threaded, after take_signals(). Throws, a
+/// This process becomes the parent of what the command orphans (PR_SET_CHILD_SUBREAPER) and takes
+/// leave of those that end. Call while single-threaded, after take_signals(). Throws, a
 /// std::exception, when there are no descriptors to supervise with; never once the command runs.
 ChildEnd supervise(const ChildCommand& command, const InheritedSignals& inherited, int link,
                    pid_t witness = -1);

@@ -69,8 +69,14 @@ std::vector<std::string> closing_lines(const RunFacts& facts) {
     const NcclUse use = nccl_use(facts);
     std::string end = end_text(facts);
     const bool told = facts.failure && !facts.failure->from_status_only;
-    if (use == NcclUse::no_sign && !told) return {shortened(end + "; no sign of NCCL")};
+    const std::vector<std::string> left = left_lines(facts);
     std::vector<std::string> lines;
+    if (use == NcclUse::no_sign && !told) {
+        lines = {end + "; no sign of NCCL"};
+        lines.insert(lines.end(), left.begin(), left.end());
+        std::transform(lines.begin(), lines.end(), lines.begin(), shortened);
+        return lines;
+    }
     if (told) lines = {failure_text(*facts.failure), "evidence: " + facts.failure->evidence};
     if (use == NcclUse::no_sign) {
         lines.push_back(end + "; no sign of NCCL");
@@ -85,6 +91,7 @@ std::vector<std::string> closing_lines(const RunFacts& facts) {
         add_findings(facts, lines);
         if (!facts.log.warnings.empty()) lines.push_back(warning_text(facts));
     }
+    lines.insert(lines.begin() + (told ? 3 : 1), left.begin(), left.end());
     const std::size_t path_lines = facts.report_path.empty() ? 0 : 1;
     for (const std::string& step : next_steps(facts)) {
         if (lines.size() + path_lines < kLines) lines.push_back("next: " + step);

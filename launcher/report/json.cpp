@@ -1,5 +1,7 @@
 #include "launcher/report/json.hpp"
 
+#include <sys/wait.h>
+
 #include "launcher/report/json_values.hpp"
 #include "launcher/report/judge.hpp"
 #include "launcher/report/mask.hpp"
@@ -146,6 +148,12 @@ Json rank_object(int rank, const RankView& view) {
     object["memory"] = view.record ? or_null(view.record->memory) : Json(nullptr);
     object["set_on_arrival"] = view.record ? Json(view.record->missing) : Json(nullptr);
     object["arrived_changed"] = view.record ? Json(view.record->differs) : Json(nullptr);
+    const auto wait_status = view.record ? view.record->wait_status : std::nullopt;
+    const bool exited = wait_status && WIFEXITED(*wait_status);
+    const bool killed = wait_status && WIFSIGNALED(*wait_status);
+    object["exit_status"] = exited ? Json(WEXITSTATUS(*wait_status)) : Json(nullptr);
+    object["exit_signal"] = killed ? Json(WTERMSIG(*wait_status)) : Json(nullptr);
+    object["ended_after_s"] = view.record ? or_null(view.record->ended_after_s) : Json(nullptr);
     object["restart"] = view.record     ? Json(view.record->restart)
                         : view.measured ? Json(view.measured->key.restart)
                                         : Json(nullptr);
@@ -180,10 +188,21 @@ Json failure_object(const std::optional<failures::Verdict>& failure) {
             {"remarks", failure->remarks}};
 }
 
+Json left_array(const std::vector<LeftProcess>& left) {
+    Json rows = Json::array();
+    for (const LeftProcess& process : left)
+        rows.push_back({{"pid", process.pid},
+                        {"name", process.name},
+                        {"gpus", or_null(process.gpus)},
+                        {"ended_by", or_null(process.ended_by)}});
+    return rows;
+}
+
 Json exit_object(const RunFacts& facts) {
     return {{"status", or_null(facts.exit.status)},
             {"signal", or_null(facts.exit.signal)},
-            {"first_failure", failure_object(facts.failure)}};
+            {"first_failure", failure_object(facts.failure)},
+            {"left", left_array(facts.left)}};
 }
 
 Json last_rank_object(const profiler::Measured& measured) {

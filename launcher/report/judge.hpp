@@ -32,6 +32,13 @@ std::string share_text(const RunFacts& facts);
 std::string share_percent(const RunFacts& facts, double share);
 bool share_above_limit(const RunFacts& facts);
 
+/// What of the command still ran after its end, and what --reap ended: "still running after the
+/// command's end: 4711 (python3, GPU 1)". Nothing when there was nothing.
+std::vector<std::string> left_lines(const RunFacts& facts);
+
+/// "ended by SIGSEGV after 3.25 s"; "" where it was not seen.
+std::string rank_end_text(const RankRecord& record);
+
 /// "first cause: rank 1 (node-a, GPU 1): ... [host-oom-kill, certain]".
 std::string failure_text(const failures::Verdict& failure);
 

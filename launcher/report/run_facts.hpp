@@ -21,6 +21,15 @@ struct ExitStatus {
     std::optional<int> signal;  ///< the signal that ended it
 };
 
+/// A process of the command that still ran when the command had ended.
+struct LeftProcess {
+    int pid = 0;
+    std::string name;  ///< /proc/PID/comm, untrusted
+    /// GPUs that it computes on, by NVML's index; nothing when that is unknown.
+    std::optional<std::vector<int>> gpus;
+    std::optional<int> ended_by;  ///< the signal by which --reap ended it
+};
+
 /// Everything a report is drawn from. Plain data: the report functions read no file and no clock.
 struct RunFacts {
     std::string tool_version;          ///< toporun's own
@@ -43,6 +52,7 @@ struct RunFacts {
     LogSummary log;                                    ///< what NCCL wrote
     profiler::Measured measured;                       ///< what the profiler plugin recorded
     std::vector<RankRecord> ranks;                     ///< what the rank shims wrote
+    std::vector<LeftProcess> left;                     ///< what of the command ran on after its end
     std::vector<std::string> warnings;  ///< of the run itself: "observer ended by signal 9"
     std::vector<std::string> notes;     ///< what is missing and why
     bool warned_of_share = false;       ///< said while the run went on: not a warning again

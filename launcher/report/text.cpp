@@ -230,11 +230,12 @@ void add_ranks(const RunFacts& facts, ReportLines& text) {
     text.heading("Ranks");
     for (std::size_t i = 0; i < std::min(kRows, facts.ranks.size()); ++i) {
         const RankRecord& record = facts.ranks[i];
-        text.line(fmt::format(
-            "rank {}, local rank {}, {} process {}, restart {}, CPUs {}: {}", number(record.rank),
-            number(record.local_rank), record.host, record.pid, record.restart,
-            record.cpus.empty() ? "unknown" : record.cpus.text(),
-            bind_text(record.bind) + memory_text(record.memory) + arrived_text(record)));
+        text.line(
+            fmt::format("rank {}, local rank {}, {} process {}, restart {}, CPUs {}: {}",
+                        number(record.rank), number(record.local_rank), record.host, record.pid,
+                        record.restart, record.cpus.empty() ? "unknown" : record.cpus.text(),
+                        bind_text(record.bind) + memory_text(record.memory) + arrived_text(record) +
+                            (rank_end_text(record).empty() ? "" : "; " + rank_end_text(record))));
     }
     say_left_out(facts.ranks.size(), text);
 }
@@ -269,6 +270,7 @@ std::string report_text(const RunFacts& facts) {
     add_nccl_lines(facts, text);
     add_communication(facts, text);
     add_findings(facts, text);
+    add_list_lines("Left over", left_lines(facts), text);
     add_list_lines("Warnings", facts.warnings, text);
     add_list_lines("Notes", facts.notes, text);
     add_list_lines("Next steps", next_steps(facts), text);

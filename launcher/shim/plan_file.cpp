@@ -178,6 +178,7 @@ std::optional<RankRecord> parse_rank_record(std::string_view line) {
     record.set = names("set");
     record.missing = names("missing");
     record.differs = names("differs");
+    record.error_file = field(fields, "error_file");
     return record;
 }
 

@@ -70,6 +70,12 @@ struct RankRecord {
     std::vector<std::string> set;      ///< names of the variables that the shim set
     std::vector<std::string> missing;  ///< exported by toporun, not handed on; set by the shim
     std::vector<std::string> differs;  ///< exported by toporun, arrived with another value
+    std::string error_file;            ///< where torchrun's error handler writes; "" = nowhere
+
+    // What the observer saw of the process's end.
+    std::optional<int> wait_status;       ///< of waitpid(2)
+    std::optional<double> ended_after_s;  ///< since the command's start
+    std::string error;                    ///< what the error file held
 };
 
 /// The record in one line; nothing for a line that is torn or not a record.

@@ -280,6 +280,8 @@ static void fill_record(struct line* line, const struct rank* rank, const struct
     add_field(line, "set", "%s", outcome->set);
     if (outcome->missing[0] != '\0') add_field(line, "missing", "%s", outcome->missing);
     if (outcome->differs[0] != '\0') add_field(line, "differs", "%s", outcome->differs);
+    const char* error_file = getenv("TORCHELASTIC_ERROR_FILE");
+    if (error_file != NULL) add_field(line, "error_file", "%s", error_file);
     add_field(line, "end", "1");
     line->text[line->used++] = '\n';
 }

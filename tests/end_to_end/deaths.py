@@ -1,5 +1,6 @@
 """Parts of toporun die in mid-run: the observer without consequence, the supervisor with the command."""
 
+import json
 import os
 import signal
 import unittest
@@ -104,6 +105,85 @@ class LeftOvers(Case):
             self.end_left_overs()
             return done.returncode
         self.assertEqual(self.compare_runs(run), 3)
+
+    def left(self):
+        with open(os.path.join(self.work, "toporun", "latest", "report.json"), encoding="utf-8") as file:
+            return json.load(file)["exit"]["left"]
+
+    def test_what_is_left_is_named(self):
+        done = self.run_command([TOPORUN, "sh", "-c", "sleep 1000 & setsid sleep 1000 & exit 3"])
+        self.assertEqual(done.returncode, 3, done)
+        left = self.left()
+        self.assertEqual(sorted(p["pid"] for p in left), sorted(self.left_overs()))
+        self.assertEqual({p["name"] for p in left}, {"sleep"})
+        said = [line for line in done.own_lines() if "still running" in line]
+        self.assertEqual(len(said), 1, done)
+        for process in left:
+            self.assertIn(f"{process['pid']} (sleep", said[0])
+
+    def test_reap_ends_what_is_left(self):
+        """SIGTERM for those that take it, SIGKILL for the others and for what they have started since."""
+        script = "sleep 1000 & sh -c 'trap \"\" TERM; while :; do sleep 1; done' & exit 3"
+        done = self.run_command([TOPORUN, "--reap", "sh", "-c", script])
+        self.assertEqual(done.returncode, 3, done)
+        self.assertEqual(self.left_overs(), [])
+        self.assertTrue({("sleep", signal.SIGTERM), ("sh", signal.SIGKILL)} <=
+                        {(p["name"], p["ended_by"]) for p in self.left()}, done)
+
+    def test_nothing_is_said_where_nothing_is_left(self):
+        done = self.run_command([TOPORUN, "--reap", "sh", "-c", "sleep 0 & wait; exit 3"])
+        self.assertEqual((done.returncode, self.left()), (3, []), done)
+        self.assertNotIn(b"still running", done.stderr)
+
+    @unittest.skipIf(harness.torchrun_is_missing(), harness.torchrun_is_missing())
+    def test_workers_that_a_dead_torchrun_left(self):
+        """torchrun does not handle SIGUSR1: it dies, and its workers go on."""
+        with open(os.path.join(self.work, "worker.py"), "w", encoding="ascii") as file:
+            file.write("import time\nprint('ready', flush=True)\ntime.sleep(1000)\n")
+
+        def run(prefix):
+            running = self.start([*prefix, "torchrun", "--nproc_per_node=2",
+                                  f"--master_port={harness.free_port()}", "worker.py"])
+            wait_until(lambda: harness.read_file(running.paths[0]).count(b"ready") == 2, "both workers")
+            os.kill(running.pid, signal.SIGUSR1)
+            status = running.finish().returncode
+            workers = sorted(self.left_overs())
+            self.end_left_overs()
+            if prefix:
+                self.assertEqual(sorted(p["pid"] for p in self.left()), workers)
+            return status, len(workers)
+        self.assertEqual(self.compare_runs(run), (-signal.SIGUSR1, 2))
+
+
+class LeftOnGpus(Case):
+    """A stand-in for NVML with two GPUs: the process of the file FAKE_NVML_PID computes on GPU 1."""
+
+    def setUp(self):
+        super().setUp()
+        self.pid_file = os.path.join(self.directory, "pid")
+        self.environment.update(TOPORUN_NVML_LIBRARY=harness.NVML_WITH_PROCESS, FAKE_NVML_PID=self.pid_file)
+        self.command = [TOPORUN, "sh", "-c", f"sleep 1000 & echo $! >{self.pid_file}; sleep 1000 & exit 3"]
+
+    def gpus(self):
+        pid = int(harness.read_file(self.pid_file))
+        with open(os.path.join(self.work, "toporun", "latest", "report.json"), encoding="utf-8") as file:
+            left = json.load(file)["exit"]["left"]
+        return [p["gpus"] for p in sorted(left, key=lambda process: process["pid"] != pid)]
+
+    @unittest.skipIf(os.readlink("/proc/self/ns/pid") != "pid:[4026531836]",
+                     "NVML's process ids mean nothing in a PID namespace")
+    def test_the_gpu_of_each_process(self):
+        done = self.run_command(self.command)
+        self.assertEqual(done.returncode, 3, done)
+        self.assertEqual(self.gpus(), [[1], []], done)
+        self.assertIn(b"(sleep, GPU 1)", done.stderr)
+
+    @unittest.skipIf(harness.namespace_is_impossible(), harness.namespace_is_impossible())
+    def test_process_ids_of_another_namespace_are_unknown(self):
+        done = self.run_command([*harness.PID_NAMESPACE, "sh", "-c", '"$@"; exit $?', "sh", *self.command])
+        self.assertEqual(done.returncode, 3, done)
+        self.assertEqual(self.gpus(), [None, None], done)
+        self.assertIn(b"(sleep, GPU unknown)", done.stderr)
 
 
 if __name__ == "__main__":

@@ -2,23 +2,15 @@
 
 import os
 import signal
-import subprocess
 import unittest
 
 import harness
 from harness import RECORD_SIGNALS, TOPORUN, Case, Record, wait_until
 
-NAMESPACE = ["unshare", "--pid", "--fork", "--mount-proc"]
+NAMESPACE = harness.PID_NAMESPACE
 
 
-def no_namespace():
-    """Why no PID namespace can be made here, or None."""
-    done = subprocess.run([*NAMESPACE, "true"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                          check=False)
-    return None if done.returncode == 0 else "no right to make a PID namespace"
-
-
-@unittest.skipIf(no_namespace(), no_namespace())
+@unittest.skipIf(harness.namespace_is_impossible(), harness.namespace_is_impossible())
 class FirstProcess(Case):
     def start_recorder(self, *command):
         """(running, toporun's pid outside of the namespace, record)"""

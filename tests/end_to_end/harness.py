@@ -33,6 +33,7 @@ NIC Legend:
 """
 PROGRAMS = os.environ.get("TOPORUN_TEST_PROGRAMS", ".")
 RECORD_SIGNALS = os.path.join(PROGRAMS, "record_signals")
+NVML_WITH_PROCESS = os.path.join(PROGRAMS, "libnvml_with_process.so")
 HANGING_NVML = os.path.join(PROGRAMS, "libnvml_that_hangs.so")
 DEADLINE_S = 60  # generous: two busy cores
 ALLOWED_LEFT_OVER_S = 5  # a killed supervisor must not leave a process for longer
@@ -56,6 +57,16 @@ def mounting_is_impossible():
     done = subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"],
                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
     return None if done.returncode == 0 else "no right to mount (unshare -m)"
+
+
+PID_NAMESPACE = ["unshare", "--pid", "--fork", "--mount-proc"]
+
+
+def namespace_is_impossible():
+    """Why no PID namespace can be made here, or None."""
+    done = subprocess.run([*PID_NAMESPACE, "true"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                          check=False)
+    return None if done.returncode == 0 else "no right to make a PID namespace"
 
 
 def free_port():

@@ -111,6 +111,23 @@ TEST_CASE("measuring is a next step only where one option makes it possible") {
     CHECK(has_start(next_steps(facts), "run once with --measure=always"));
 }
 
+TEST_CASE("what of the command still runs is named, on which GPU, and what was ended") {
+    RunFacts facts = plain_run();
+    facts.left = {{4711, "python3", std::vector<int>{1, 2}, std::nullopt},
+                  {4712, "a\033b", std::nullopt, std::nullopt},
+                  {4713, "sh", std::vector<int>{}, std::nullopt}};
+    CHECK(closing_lines(facts)[1] ==
+          "still running after the command's end: 4711 (python3, GPU 1 and 2), 4712 (a\\x1bb, GPU "
+          "unknown), 4713 (sh); --reap ends what is left");
+    CHECK(report_text(facts).find("Left over\n  still running") != std::string::npos);
+    facts.left = {{4711, "python3", std::vector<int>{}, 15}, {4712, "sh", std::vector<int>{}, 9}};
+    CHECK(closing_lines(facts)[1] ==
+          "left by the command and ended: 4711 (python3, SIGTERM), 4712 (sh, SIGKILL)");
+    CHECK(closing_lines(facts).size() == 2);
+    facts.left.assign(20, {1, "x", std::vector<int>{}, std::nullopt});
+    CHECK(closing_lines(facts)[1].find("and 12 more; --reap") != std::string::npos);
+}
+
 TEST_CASE("an unknown share is said with its reason and never as zero") {
     struct Row {
         const char* name;
