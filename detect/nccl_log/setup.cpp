@@ -189,6 +189,17 @@ bool is_cpu_list(std::string_view text) {
            text.find_first_not_of("0123456789,-") == text.npos;
 }
 
+/// `(GPU affinity = 0-31 ; CPU affinity = 0-127)` at the end of `text`.
+void read_masks(std::string_view text, Affinity& event) {
+    Cursor cursor(text);
+    if (!cursor.until("(GPU affinity = ")) return;
+    const auto gpu = cursor.until(" ; CPU affinity = ");
+    const auto process = cursor.until(")");
+    if (!gpu || !process || !is_cpu_list(*gpu) || !is_cpu_list(*process)) return;
+    event.gpu_cpus = *gpu;
+    event.process_cpus = *process;
+}
+
 /// The mask form has groups of eight digits; 2.27 prints a list in its place.
 Parsed parse_affinity(std::string_view message) {
     Cursor cursor(message);
@@ -196,9 +207,12 @@ Parsed parse_affinity(std::string_view message) {
     if (!new_form && !cursor.skip("Setting affinity for GPU ")) return std::nullopt;
     const auto device = cursor.number<int>();
     if (!device || !cursor.skip(new_form ? " is " : " to ")) return std::nullopt;
+    Affinity event{*device, {}, {}, {}};
+    if (new_form) read_masks(cursor.rest(), event);
+    if (new_form && cursor.skip("empty, ignoring."))
+        return event.gpu_cpus.empty() || event.process_cpus.empty() ? Parsed() : Parsed(event);
     std::string_view cpus = cursor.word();
     if (cpus.ends_with('.')) cpus.remove_suffix(1);
-    Affinity event{*device, {}};
     if (new_form || cpus.find('-') != cpus.npos)
         event.cpus = is_cpu_list(cpus) ? std::string(cpus) : std::string();
     else

@@ -66,10 +66,12 @@ struct Pattern {
 
 /// `Setting affinity for GPU 0 to ffffffff` (a mask up to 2.26, a list later),
 /// `ncclTopoGetCpuAffinity: Affinity for GPU 0 is 0-31. (GPU affinity = 0-31 ; CPU affinity =
-/// 0-127).`
+/// 0-127).`; "is empty, ignoring" where the two have no CPU in common.
 struct Affinity {
     int device = 0;
-    std::string cpus;  ///< list form, "0-31,64-95"
+    std::string cpus;          ///< list form, "0-31,64-95"; "" for none
+    std::string gpu_cpus;      ///< of the GPU's NUMA node, 2.28 and later, else ""
+    std::string process_cpus;  ///< the mask of the process, 2.28 and later, else ""
 };
 
 /// `Init timings - ncclCommInitRank: rank 0 nranks 8 total 1.02 (kernels 0.21, ...)`, seconds.

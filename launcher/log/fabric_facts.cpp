@@ -38,6 +38,12 @@ void add_device(std::vector<VirtualDevice>& rows, const VirtualDevice& device) {
 
 }  // namespace
 
+void LogFabric::add_adapters(const std::string& host, const std::vector<std::string>& ports) {
+    constexpr std::size_t kMostHosts = 4096;
+    if (!ports.empty() && adapters.size() < kMostHosts && ports.size() <= kMostEntries)
+        adapters.try_emplace(host, ports);
+}
+
 bool LogFabric::add(const Event& event) {
     if (const auto* driver = std::get_if<CudaDriver>(&event)) {
         add_new(cuda_drivers, driver->version);

@@ -86,7 +86,9 @@ void LogModel::add(const Bootstrap& bootstrap) {
     }
 }
 
-void LogModel::add(const NetworkDevices& devices) {
+void LogModel::add(ProcessNumber process, const NetworkDevices& devices) {
+    if (process && devices.network == "IB")
+        setup_.add_adapters(processes_.host(*process), devices.devices);
     for (const std::string& device : devices.devices) {
         add_distinct(summary_.rdma_devices, device, kNames);
     }

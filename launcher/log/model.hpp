@@ -112,7 +112,7 @@ class LogModel {
     void add(ProcessNumber process, const Record& record, const detect::nccl_log::Event& event);
     void add(const detect::nccl_log::Version& version);
     void add(const detect::nccl_log::Bootstrap& bootstrap);
-    void add(const detect::nccl_log::NetworkDevices& devices);
+    void add(ProcessNumber process, const detect::nccl_log::NetworkDevices& devices);
     void add(const detect::nccl_log::UsingNetwork& network);
     void add(const detect::nccl_log::Plugin& plugin);
     void add(ProcessNumber process, const detect::nccl_log::Init& init);

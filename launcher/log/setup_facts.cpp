@@ -39,7 +39,10 @@ bool SetupFacts::add(std::optional<std::size_t> process, std::string_view host,
     } else if (const auto* pattern = std::get_if<Pattern>(&event)) {
         add(*pattern);
     } else if (const auto* affinity = std::get_if<Affinity>(&event)) {
-        add_new(facts_.affinity, {std::string(host), affinity->device, affinity->cpus}, kMostGpus);
+        add_new(facts_.affinity,
+                {std::string(host), affinity->device, affinity->cpus, affinity->gpu_cpus,
+                 affinity->process_cpus},
+                kMostGpus);
     } else if (const auto* timings = std::get_if<InitTimings>(&event)) {
         if (!facts_.slowest_init || timings->total > facts_.slowest_init->total)
             facts_.slowest_init = *timings;

@@ -64,7 +64,9 @@ struct LogRing {
 struct LogAffinity {
     std::string host;
     int device = 0;    ///< as NCCL numbers it
-    std::string cpus;  ///< "0-31,64-95"
+    std::string cpus;  ///< "0-31,64-95"; "" for none
+    /// Of the GPU's NUMA node and of the process, "" where NCCL does not say (before 2.28).
+    std::string gpu_cpus{}, process_cpus{};
     friend bool operator==(const LogAffinity&, const LogAffinity&) = default;
 };
 
@@ -96,6 +98,9 @@ class SetupFacts {
              const detect::nccl_log::Event& event);
     /// A message of no known kind may be a line of the topology.
     bool add_graph(std::string_view host, std::string_view message);
+    void add_adapters(const std::string& host, const std::vector<std::string>& ports) {
+        facts_.fabric.add_adapters(host, ports);
+    }
     const LogSetup& facts() const { return facts_; }
 
   private:

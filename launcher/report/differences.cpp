@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "env/interface_model.hpp"
+#include "launcher/report/closed_loop.hpp"
 #include "launcher/report/judge.hpp"
 
 namespace toporun::launcher {
@@ -254,6 +255,7 @@ std::vector<env::Finding> differences(const RunFacts& facts) {
     add_interface(facts, found);
     add_overridden(facts, found);
     add_profiler(facts, found);
+    add_closed_loop(facts, found);
     return found;
 }
 

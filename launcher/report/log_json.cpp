@@ -115,7 +115,11 @@ Json choices_array(const LogSetup& setup) {
 Json devices_arrays(const LogSetup& setup) {
     Json affinity = Json::array(), nics = Json::array(), direct = Json::array();
     for (const LogAffinity& row : setup.affinity)
-        affinity.push_back({{"host", row.host}, {"device", row.device}, {"cpus", row.cpus}});
+        affinity.push_back({{"host", row.host},
+                            {"device", row.device},
+                            {"cpus", row.cpus},
+                            {"gpu_cpus", or_null(row.gpu_cpus)},
+                            {"process_cpus", or_null(row.process_cpus)}});
     for (const LogGpuNic& row : setup.gpu_nics) {
         nics.push_back({{"host", row.host},
                         {"gpu", row.gpu},
@@ -154,7 +158,8 @@ Json fabric_object(const LogFabric& fabric) {
                            {"mbit_per_s", row.mbit_per_s},
                            {"ports", row.ports}});
     }
-    return {{"cuda_drivers", fabric.cuda_drivers},
+    return {{"adapters", fabric.adapters},
+            {"cuda_drivers", fabric.cuda_drivers},
             {"queue_pairs", pairs},
             {"virtual_devices", devices},
             {"patterns_without_graph", fabric.patterns_without_graph},

@@ -39,7 +39,7 @@ KINDS = {kind: re.compile(form) for kind, form in {
     "ring_link": r"Ring \d+ : -?\d+ -> \d+ -> -?\d+$",
     "trees": r"Trees? (\[\d+\] [-\d/]+->|\d+ : )",
     "pattern": r"Pattern \d+, crossNic \d+, nChannels \d+, (bw|speed) ",
-    "affinity": r"(?!.* is empty, ignoring)(Setting affinity for GPU \d+ to |ncclTopoGetCpuAffinity: Affinity for GPU \d+ is )[0-9a-f]",
+    "affinity": r"(Setting affinity for GPU \d+ to |ncclTopoGetCpuAffinity: Affinity for GPU \d+ is )([0-9a-f]|empty)",
     "init_timings": r"Init timings",
     "nvls_support": r"NVLS multicast support is ",
     "nvls_ready": r"NVLS comm .* nHeads ",

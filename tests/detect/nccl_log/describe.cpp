@@ -98,7 +98,8 @@ struct Describe {
                            e.inter_type, e.cross_nic);
     }
     std::string operator()(const Affinity& e) const {
-        return fmt::format("affinity of GPU {}: {}", e.device, e.cpus);
+        return fmt::format("affinity of GPU {}: '{}' of GPU '{}' of process '{}'", e.device, e.cpus,
+                           e.gpu_cpus, e.process_cpus);
     }
     std::string operator()(const InitTimings& e) const {
         std::string all = fmt::format("timings rank {} of {}: {} s", e.rank, e.ranks, e.total);
