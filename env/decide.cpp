@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "env/fabric.hpp"
+#include "env/filled_in.hpp"
 #include "env/gloo.hpp"
 #include "env/gpu_advice.hpp"
 #include "env/gpu_choice.hpp"
@@ -57,6 +58,9 @@ std::vector<Setting> users_settings(const Inputs& inputs, const std::vector<Sett
 std::vector<Finding> leave_findings(const Inputs& inputs, const std::vector<Setting>& settings) {
     std::vector<std::string> names = {kP2pDisable, kRankCountVariable, kRankCountShortName};
     for (const Setting& setting : settings) names.push_back(setting.name);
+    for (const std::string_view group : {kRendezvousGroup, kRanksGroup}) names.emplace_back(group);
+    for (const std::string_view name : kRendezvousVariables) names.emplace_back(name);
+    for (const std::string_view name : kRankVariables) names.emplace_back(name);
     for (const profiles::Profile& profile : inputs.knowledge.profiles)
         for (const profiles::Value& value : profile.values) names.push_back(value.name);
     std::vector<Finding> findings;

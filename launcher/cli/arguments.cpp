@@ -93,9 +93,9 @@ po::options_description options_of(Action action) {
         default:
             add_decision_options(options);
             options.add_options()("version,V", "")("quiet,q", "")("explain", "")("dry-run", "")(
-                "preflight-only", "")("strict", "")("set-workers", "")("no-pdeath", "")("reap", "")(
-                "comm-limit", value<double>())("report-wait", value<double>())(
-                "run-dir", value<std::string>());
+                "preflight-only", "")("strict", "")("set-workers", "")("export-tf-config", "")(
+                "no-pdeath", "")("reap", "")("comm-limit", value<double>())(
+                "report-wait", value<double>())("run-dir", value<std::string>());
             break;
     }
     return options;
@@ -376,6 +376,7 @@ Arguments parse_arguments(const std::vector<std::string>& words,
     arguments.strict = map.contains("strict");
     arguments.set_workers = map.contains("set-workers");
     arguments.reap = map.contains("reap");
+    arguments.export_tf_config = map.contains("export-tf-config");
     arguments.parent_death_signal = !map.contains("no-pdeath");
     arguments.comm_limit = number_between(map, "comm-limit", 0, 100, 30) / 100;
     arguments.report_wait_s = number_between(map, "report-wait", 0, 3600, 2);

@@ -23,6 +23,7 @@ struct Arguments {
     bool preflight_only = false;  ///< print the findings and end
     bool json = false;
     bool strict = false;
+    bool export_tf_config = false;
     bool set_workers = false;  ///< rewrite the number of loader workers on the command line
     bool reap = false;         ///< end what of the command is left after its end
     bool parent_death_signal = true;

@@ -22,7 +22,8 @@ Look first:
       --json                with --dry-run or --preflight-only: one JSON object on standard output
 
 Keep toporun out of something:
-      --leave NAME          leave the variable NAME alone (repeatable; TOPORUN_LEAVE=A,B)
+      --leave NAME          leave the variable NAME alone (repeatable; TOPORUN_LEAVE=A,B); also
+                            nproc, rendezvous, ranks: what was left out is not filled in
       --bind HOW            the CPUs of the ranks: auto; numa, those of the GPU's NUMA node shared;
                             core, a share of those for each rank; none
       --no-bind             do not bind ranks to CPUs; the same as --bind=none
@@ -34,6 +35,7 @@ Keep toporun out of something:
 Several nodes:
       --host-order FILE     where the hosts are: a Slurm topology.conf, SLURM_TOPOLOGY_ADDR of each
                             node, or one host a line; says how to start in the order of switches
+      --export-tf-config    TF_CONFIG for TensorFlow's MultiWorkerMirroredStrategy, for each task
 
 Profiles, what is known of a kind of machine ('toporun profiles --help'):
       --profile FILE        use this profile where it fits, before all others (repeatable)

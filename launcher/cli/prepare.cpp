@@ -7,11 +7,14 @@
 #include "base/descriptors.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "env/filled_in.hpp"
 #include "env/summary.hpp"
 #include "launcher/cli/host_order.hpp"
 #include "launcher/cli/installed.hpp"
 #include "launcher/cli/knowledge.hpp"
 #include "launcher/command/loader_option.hpp"
+#include "launcher/fill/fill_in.hpp"
+#include "launcher/fill/look_up.hpp"
 #include "launcher/log/footprint.hpp"
 #include "launcher/preflight/preflight.hpp"
 #include "launcher/process/run_directory.hpp"
@@ -106,6 +109,27 @@ void read_loader_words(Prepared& prepared, const Arguments& arguments) {
     }
 }
 
+/// What was left out of the launch. The number of nodes counts for the decisions already.
+struct LeftOut {
+    Gaps gaps;
+    MeetingFacts facts;
+};
+
+LeftOut find_left_out(Prepared& prepared, const Environment& inner, const FillOptions& options,
+                      const Host& host) {
+    LeftOut left_out;
+    left_out.gaps = find_gaps(prepared.command, inner);
+    if (left_out.gaps.gap == Gap::none) return left_out;
+    left_out.facts = look_up_meeting(left_out.gaps, inner, host);
+    env::Job& job = prepared.command.job;
+    const bool counts = left_out.gaps.gap == Gap::rendezvous && left_out.gaps.rendezvous.nodes;
+    if (counts && !is_left(options, env::kRendezvousGroup) && !is_left(options, "PET_NNODES"))
+        job.nodes = left_out.gaps.nodes;
+    if (job.rendezvous.empty() && job.nodes.value_or(1) > 1 && !left_out.facts.addresses.empty())
+        job.rendezvous = left_out.facts.addresses.front();
+    return left_out;
+}
+
 /// {workers} and, with --set-workers, the numbers of the command line. No other character changes.
 std::vector<std::string> with_workers(Prepared& prepared, const Arguments& arguments,
                                       std::vector<std::string>& notes) {
@@ -155,6 +179,10 @@ Prepared prepare(const Arguments& arguments, const Environment& environment, con
                                        printable(arguments.command.front())));
     const Environment inner = variables_of_ranks(prepared.command, environment);
     read_loader_words(prepared, arguments);
+    const FillOptions fill_options{arguments.options.leave, arguments.export_tf_config};
+    LeftOut left_out;
+    attempt(problems, "what was left out of the launch is not filled in",
+            [&] { left_out = find_left_out(prepared, inner, fill_options, host); });
     const auto look = [&] {
         prepared.machine = read_machine(arguments, environment, prepared.command.program, false,
                                         prepared.command.job.rendezvous);
@@ -193,9 +221,23 @@ Prepared prepare(const Arguments& arguments, const Environment& environment, con
                                options, loaded.knowledge);
     });
     if (!decided) return prepared;
-    attempt(problems, "the launch line was not checked", [&] {
-        for (env::Finding& finding : preflight(prepared.command, inner, prepared.machine))
+    Environment told = inner;
+    bool meets = false;  // at an address of toporun's own
+    attempt(problems, "what was left out of the launch is not filled in", [&] {
+        FilledIn filled = fill_in(left_out.gaps, left_out.facts, inner, prepared.machine,
+                                  prepared.plan, fill_options);
+        for (env::Setting& setting : filled.settings) {
+            if (setting.exported && !setting.per_rank) told[setting.name] = *setting.value;
+            prepared.plan.settings.push_back(std::move(setting));
+        }
+        meets = filled.meets;
+        for (env::Finding& finding : filled.findings)
             prepared.plan.findings.push_back(std::move(finding));
+    });
+    attempt(problems, "the launch line was not checked", [&] {
+        for (env::Finding& finding : preflight(prepared.command, told, prepared.machine))
+            if (!meets || finding.id != "rendezvous-loopback")
+                prepared.plan.findings.push_back(std::move(finding));
     });
     NodeFiles node_files{
         prepared.private_directory,

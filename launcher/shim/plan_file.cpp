@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "env/filled_in.hpp"
 #include "env/rank_count.hpp"
 
 namespace toporun::launcher {
@@ -19,6 +20,12 @@ constexpr std::string_view kRecordStart = "rank-record\t";
 
 bool is_log_variable(const std::string& name) {
     return std::find(kLogVariables.begin(), kLogVariables.end(), name) != kLogVariables.end();
+}
+
+/// One decision: all that are not set, or none (the key `rank`).
+bool is_rank_variable(const std::string& name) {
+    return std::find(env::kRankVariables.begin(), env::kRankVariables.end(), name) !=
+           env::kRankVariables.end();
 }
 
 bool is_variable_name(const std::string& name) {
@@ -101,12 +108,18 @@ std::string variable_lines(const env::Plan& plan) {
             is_variable_name(setting.name) && !is_for_launcher(setting.name))
             text += fmt::format("expect {} {}\n", setting.name, escaped(*setting.value));
         // For torchrun itself, not for one that a worker starts.
-        if (setting.exported && setting.value && setting.name == env::kRankCountVariable)
+        if (setting.exported && setting.value &&
+            (setting.name == env::kRankCountVariable ||
+             std::find(env::kRendezvousVariables.begin(), env::kRendezvousVariables.end(),
+                       setting.name) != env::kRendezvousVariables.end()))
             text += fmt::format("unset {} {}\n", setting.name, escaped(*setting.value));
         if (!setting.exported || !setting.per_rank || !setting.value) continue;
         if (!is_variable_name(setting.name)) continue;
         const bool is_log = is_log_variable(setting.name);
-        const std::string_view key = !is_log ? "set" : setting.replaces ? "take-log" : "log";
+        const std::string_view key = is_rank_variable(setting.name) ? "rank"
+                                     : !is_log                      ? "set"
+                                     : setting.replaces             ? "take-log"
+                                                                    : "log";
         (is_log ? log : text) +=
             fmt::format("{} {} {}\n", key, setting.name, escaped(*setting.value));
         if (setting.name == "NCCL_DEBUG_FILE") log += log_directory_line(*setting.value);

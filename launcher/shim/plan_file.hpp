@@ -29,17 +29,20 @@ namespace toporun::launcher {
 ///     unset PET_NPROC_PER_NODE 2
 ///     expect NCCL_P2P_LEVEL NVL
 ///     set OMP_NUM_THREADS 3
+///     rank RANK {rank}
 ///     log_directory /tmp/toporun-ab12cd
 ///     log NCCL_DEBUG INFO
 ///
 /// `memory`: local rank and the NUMA node that its memory comes from as long as there is some.
 /// `unset` takes a variable away that has this value.
-/// Values are the rest of the line, `\\` and `\n` escaped; `{rank}`, `{local_rank}` and `{restart}`
-/// are filled in by the shim. `log` lines are set together or not at all; `take-log` in their place
-/// replaces what the worker's environment has of the three.
-/// `expect NAME VALUE`: what is exported for every rank; set where it did not arrive, recorded
-/// where it arrived with another value. `inherited NAME VALUE`: a rank variable that was set before
-/// the launcher started, from `environment`.
+/// Values are the rest of the line, `\\` and `\n` escaped; `{rank}`, `{local_rank}`,
+/// `{world_size}`,
+/// `{local_size}` and `{restart}` are filled in by the shim. `rank` lines are set only in one rank
+/// of several that knows its place, and where none of them is set to something else. `log` lines
+/// are set together or not at all; `take-log` in their place replaces what the worker's environment
+/// has of the three. `expect NAME VALUE`: what is exported for every rank; set where it did not
+/// arrive, recorded where it arrived with another value. `inherited NAME VALUE`: a rank variable
+/// that was set before the launcher started, from `environment`.
 std::string shim_plan_text(const env::Job& job, const env::Plan& plan,
                            const detect::CpuSet& allowed, const std::string& records_file,
                            const std::map<std::string, std::string>& environment = {});

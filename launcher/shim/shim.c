@@ -177,6 +177,26 @@ static const char* set_log(struct variables_list* variables, const struct shim_p
     return "set";
 }
 
+/* What programs read of their place in the job is one decision: with one that is set to something
+ * else, by the launcher or by somebody, the rest would contradict it. */
+static void set_rank_lines(struct variables_list* variables, const struct shim_plan* plan,
+                           const struct rank* rank, struct outcome* outcome) {
+    if (!rank->confident || rank->world_size < 2 || rank->local_size < 1) return;
+    size_t position = 0;
+    for (char* line; (line = next_line(plan, "rank", &position)) != NULL;) {
+        const char* now = find_variable(variables, line);
+        const char* value = strchr(line, ' ');
+        if (now == NULL || value == NULL) continue;
+        char* filled = fill_in(value + 1, rank);
+        const bool same = filled != NULL && strcmp(filled, now) == 0;
+        free(filled);
+        if (!same) return;
+    }
+    position = 0;
+    for (char* line; (line = next_line(plan, "rank", &position)) != NULL;)
+        set_line(variables, line, rank, outcome);
+}
+
 /* `NAME VALUE`: what toporun gave to the launcher alone goes, another value is somebody else's. */
 static void unset_line(struct variables_list* variables, char* line) {
     char* value = strchr(line, ' ');
@@ -216,6 +236,7 @@ static void set_variables(struct variables_list* variables, const struct shim_pl
     position = 0;
     for (char* line; (line = next_line(plan, "set", &position)) != NULL;)
         set_line(variables, line, rank, outcome);
+    set_rank_lines(variables, plan, rank, outcome);
     outcome->log = set_log(variables, plan, rank, outcome);
 }
 

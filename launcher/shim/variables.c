@@ -77,6 +77,8 @@ char* fill_in(const char* text, const struct rank* rank) {
     const struct placeholder kinds[] = {
         {"{rank}", rank->rank < 0 ? 0 : rank->rank},
         {"{local_rank}", rank->local_rank < 0 ? 0 : rank->local_rank},
+        {"{world_size}", rank->world_size < 1 ? 1 : rank->world_size},
+        {"{local_size}", rank->local_size < 1 ? 1 : rank->local_size},
         {"{restart}", rank->restart}};
     /* A number has at most 9 digits, the shortest placeholder 6 characters. */
     char* filled = malloc(2 * strlen(text) + 1);

@@ -22,8 +22,8 @@ void remove_variable(struct variables_list* list, const char* name);
 /* Appends NAME=VALUE; false when memory is out. `name` ends at its first blank or NUL. */
 bool add_variable(struct variables_list* list, const char* name, const char* value);
 
-/* `text` with {rank}, {local_rank}, {restart} filled in and \\ and \n unescaped; NULL when memory
- * is out. */
+/* `text` with {rank}, {local_rank}, {world_size}, {local_size}, {restart} filled in and \\ and \n
+ * unescaped; NULL when memory is out. */
 char* fill_in(const char* text, const struct rank* rank);
 
 #endif

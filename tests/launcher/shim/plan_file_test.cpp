@@ -66,6 +66,10 @@ TEST_CASE("the plan names whose variables tell the rank, and those that were the
     policy.per_rank = false;
     plan.settings = {policy};
     CHECK(text("srun").find("expect") == std::string::npos);
+    env::Setting nodes = per_rank("PET_NNODES", "2");
+    nodes.per_rank = false;
+    plan.settings = {nodes, per_rank("RANK", "{rank}")};
+    CHECK(text("torchrun").ends_with("unset PET_NNODES 2\nrank RANK {rank}\n"));
 }
 
 TEST_CASE("a plan that does not bind has no CPUs") {

@@ -94,6 +94,30 @@ TEST_CASE("variables of the plan are set unless somebody has set them") {
     CHECK(node.record().set == std::vector<std::string>{"OMP_NUM_THREADS", "NCCL_TEXT"});
 }
 
+TEST_CASE("what programs read of their place is set together, where the place is certain") {
+    const std::string lines =
+        "rank RANK {rank}\nrank WORLD_SIZE {world_size}\nrank LOCAL_RANK {local_rank}\n"
+        "rank LOCAL_WORLD_SIZE {local_size}\nrank TF_CONFIG {\"index\":{rank}}\n";
+    const Node node(lines);
+    const auto seen = [&](const Variables& variables) {
+        const Result result = run(shim({"/usr/bin/env"}, node.with(variables)));
+        return env_line(result, "RANK") + " " + env_line(result, "WORLD_SIZE") + " " +
+               env_line(result, "LOCAL_RANK") + " " + env_line(result, "LOCAL_WORLD_SIZE") + " " +
+               env_line(result, "TF_CONFIG");
+    };
+    const auto with = [](Variables variables, const std::string& name, const std::string& value) {
+        variables[name] = value;
+        return variables;
+    };
+    const std::string none = "(unset) (unset) (unset) (unset) (unset)";
+    CHECK(seen(open_mpi(1, 4)) == "1 4 1 4 {\"index\":1}");
+    CHECK(seen(with(open_mpi(1, 4), "RANK", "1")) == "1 4 1 4 {\"index\":1}");
+    CHECK(seen(with(open_mpi(1, 4), "RANK", "0")) == "0 (unset) (unset) (unset) (unset)");
+    CHECK(seen(open_mpi(0, 1)) == none);
+    CHECK(seen(with(open_mpi(1, 4), "OMPI_COMM_WORLD_SIZE", "0")) == none);
+    CHECK(seen({{"PATH", kPath}}) == none);
+}
+
 TEST_CASE("the log variables are set together and only for a directory that works") {
     const TemporaryDirectory directory;
     const std::string log = (directory.path() / "log").string();

@@ -1,0 +1,148 @@
+// Sources: torch/distributed/run.py, elastic/rendezvous/static_tcp_rendezvous.py and
+// c10d_rendezvous_backend.py, 1.13 to 2.9; each option of torchrun is read from PET_<NAME> too.
+#include "launcher/fill/fill_in.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "env/filled_in.hpp"
+#include "env/inputs.hpp"
+#include "launcher/command/families.hpp"
+
+namespace toporun::launcher {
+namespace {
+
+using env::Finding;
+using env::Severity;
+
+/// "10.0.0.1:20001", "[fd00::1]:20001".
+std::string endpoint_text(const Meeting& meeting) {
+    const bool v6 = meeting.address.find(':') != std::string::npos;
+    return v6 ? fmt::format("[{}]:{}", meeting.address, meeting.port)
+              : fmt::format("{}:{}", meeting.address, meeting.port);
+}
+
+std::string job_id(const Environment& environment) {
+    const std::string job = variable(environment, "SLURM_JOB_ID");
+    const std::string step = variable(environment, "SLURM_STEP_ID");
+    return job.empty() ? "toporun" : fmt::format("{}.{}", job, step);
+}
+
+Finding filled_in_finding(const Gaps& gaps, const Meeting& meeting) {
+    return {
+        "rendezvous-filled-in",
+        Severity::note,
+        fmt::format(
+            "torchrun is told of {} nodes that meet at {}{}", gaps.nodes, endpoint_text(meeting),
+            gaps.rendezvous.c10d ? std::string() : fmt::format(", this is node {}", gaps.node)),
+        gaps.evidence,
+        "without it each node would be a job of its own, or none would start",
+        "--leave rendezvous",
+        "",
+        "where each node is meant to be a job of its own"};
+}
+
+FilledIn fill_in_rendezvous(const Gaps& gaps, const Meeting& meeting,
+                            const Environment& environment, const FillOptions& options) {
+    FilledIn filled;
+    const RendezvousGap& gap = gaps.rendezvous;
+    const std::string without = "torchrun takes one node, 127.0.0.1:29500 and node rank 0";
+    const auto add = [&](bool wanted, const char* name, const std::string& value,
+                         const std::string& reason) {
+        if (wanted)
+            filled.settings.push_back(filled_setting(name, value, reason, gaps.evidence, without,
+                                                     false, environment, options));
+    };
+    add(gap.nodes, "PET_NNODES", std::to_string(gaps.nodes),
+        "the nodes of the step, one torchrun on each");
+    add(gap.backend, "PET_RDZV_BACKEND", "c10d", "workers or nodes may be started again");
+    add(gap.node_rank, "PET_NODE_RANK", std::to_string(gaps.node),
+        "this node's place in the step: ranks follow Slurm's order of nodes");
+    add(gap.address, "PET_MASTER_ADDR", meeting.address, meeting.reason);
+    add(gap.port, "PET_MASTER_PORT", std::to_string(meeting.port),
+        "follows from the job's and the step's number");
+    add(gap.endpoint, "PET_RDZV_ENDPOINT", endpoint_text(meeting), meeting.reason);
+    add(gap.id, "PET_RDZV_ID", job_id(environment), "the job's and the step's number");
+    // torchrun compares the endpoint with what the host's name resolves to, which is another
+    // address on hosts with several (_matches_machine_hostname).
+    add(gap.conf, "PET_RDZV_CONF", fmt::format("is_host={}", gaps.task == 0 ? 1 : 0),
+        gaps.task == 0 ? "the first node holds the store" : "the first node holds the store alone");
+    if (gap.nodes || gap.address || gap.endpoint)
+        filled.findings.push_back(filled_in_finding(gaps, meeting));
+    return filled;
+}
+
+void add_meeting_findings(const MeetingFacts& facts, const Meeting& meeting,
+                          std::vector<Finding>& findings) {
+    if (!meeting.certain)
+        findings.push_back(
+            {"rendezvous-unresolved", Severity::broken,
+             fmt::format("the name of the first node, {}, does not resolve here",
+                         printable(meeting.address)),
+             facts.addresses.empty()
+                 ? fmt::format("{}: nothing", facts.source)
+                 : fmt::format("{}: {}", facts.source, join(facts.addresses, ", ")),
+             "this node cannot connect to it, the start times out",
+             "export MASTER_ADDR=$(ip -4 -o addr show scope global | awk '{print $4; exit}' | cut "
+             "-d/ -f1)",
+             "",
+             "in the job script, which runs on the first node; or enter the nodes' names in "
+             "DNS or /etc/hosts"});
+    if (meeting.port_taken)
+        findings.push_back(
+            {"rendezvous-port-taken", Severity::broken,
+             fmt::format("port {} of the job is in use on this node, the first", meeting.port),
+             "/proc/net/tcp: LISTEN", "rank 0 cannot listen: 'Address already in use'",
+             fmt::format("export MASTER_PORT={}", meeting.port + 1), "",
+             "in the job script, before the launch: the same on all nodes"});
+}
+
+}  // namespace
+
+bool is_left(const FillOptions& options, std::string_view name) {
+    return std::find(options.leave.begin(), options.leave.end(), name) != options.leave.end();
+}
+
+env::Setting filled_setting(const std::string& name, const std::string& value,
+                            const std::string& reason, const std::string& evidence,
+                            const std::string& without, bool per_rank,
+                            const Environment& environment, const FillOptions& options) {
+    env::Setting setting = env::detected(name, value, reason, evidence, without);
+    if (const auto set = environment.find(name); set != environment.end()) {
+        setting.value = set->second;
+        setting.origin = env::Origin::user;
+        setting.reason = "set already, which toporun never changes";
+        return setting;
+    }
+    if (is_left(options, name))
+        return env::left_alone(
+            name, fmt::format("left alone as asked (--leave); toporun's choice was {}", value),
+            evidence, without);
+    setting.exported = true;
+    setting.per_rank = per_rank;
+    return setting;
+}
+
+FilledIn fill_in(const Gaps& gaps, const MeetingFacts& facts, const Environment& environment,
+                 const detect::Machine& machine, const env::Plan& plan,
+                 const FillOptions& options) {
+    const bool rendezvous = gaps.gap == Gap::rendezvous;
+    if (gaps.gap == Gap::none) return {};
+    if (rendezvous && is_left(options, env::kRendezvousGroup)) return {};
+    // The order of hosts cannot be read: every node has to come to the same.
+    if (!gaps.host_file.empty() && facts.first_host.empty()) return {};
+    const Meeting meeting = meeting_point(gaps, facts, environment, machine, plan);
+    FilledIn filled = rendezvous ? fill_in_rendezvous(gaps, meeting, environment, options)
+                                 : fill_in_ranks(gaps, meeting, environment, machine, options);
+    filled.meets = std::any_of(
+        filled.settings.begin(), filled.settings.end(), [](const env::Setting& setting) {
+            return setting.exported && (setting.name.ends_with("MASTER_ADDR") ||
+                                        setting.name.ends_with("RDZV_ENDPOINT"));
+        });
+    if (filled.meets) add_meeting_findings(facts, meeting, filled.findings);
+    return filled;
+}
+
+}  // namespace toporun::launcher

@@ -1,0 +1,168 @@
+// Sources: srun(1), "output environment variables"; torch/distributed/run.py, 1.13 to 2.9.
+#include "launcher/fill/gaps.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "base/text.hpp"
+#include "env/host_list.hpp"
+#include "env/interface_model.hpp"
+#include "launcher/command/families.hpp"
+#include "launcher/command/program.hpp"
+#include "launcher/command/step.hpp"
+#include "launcher/preflight/launch_line.hpp"
+
+namespace toporun::launcher {
+namespace {
+
+std::optional<int> small_number(const Environment& environment, const char* name) {
+    const auto number = to_integer(variable(environment, name));
+    if (!number || *number < 0 || *number >= 1 << 20) return std::nullopt;
+    return static_cast<int>(*number);
+}
+
+std::vector<std::string> hosts_of_step(const Environment& environment, int nodes) {
+    for (const char* name : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"}) {
+        try {
+            std::vector<std::string> hosts = env::expand_host_list(variable(environment, name));
+            if (static_cast<int>(hosts.size()) == nodes) return hosts;
+        } catch (const Error&) {
+            continue;  // somebody's variable: nothing is known of the hosts
+        }
+    }
+    return {};
+}
+
+/// Where this task stands in the step. False where that is not certain.
+bool read_place(Gaps& gaps, const Environment& environment) {
+    const auto step = step_of(environment);
+    const auto local = small_number(environment, "SLURM_LOCALID");
+    if (!step || !step->nodes || !step->tasks || !step->node || !step->task || !step->tasks_here ||
+        !local)
+        return false;
+    gaps.nodes = *step->nodes;
+    gaps.node = *step->node;
+    gaps.tasks = step->tasks;
+    gaps.task = *step->task;
+    gaps.local_task = *local;
+    gaps.tasks_here = *step->tasks_here;
+    if (gaps.task >= *gaps.tasks || gaps.node >= gaps.nodes || gaps.local_task >= gaps.tasks_here ||
+        gaps.tasks_here > *gaps.tasks || gaps.nodes > *gaps.tasks)
+        return false;
+    gaps.evidence = fmt::format("task {} of {} (SLURM_PROCID, SLURM_STEP_NUM_TASKS), node {} of {}",
+                                gaps.task, *gaps.tasks, gaps.node, gaps.nodes);
+    if (gaps.nodes == 1) return true;
+    gaps.hosts = hosts_of_step(environment, gaps.nodes);
+    if (gaps.hosts.empty()) return false;
+    gaps.first_host = gaps.hosts.front();
+    gaps.first_node = gaps.node == 0;
+    // With a host file ranks follow the file, SLURM_NODEID stays the place in the sorted list.
+    if (variable(environment, "SLURM_DISTRIBUTION").find("arbitrary") != std::string::npos ||
+        !variable(environment, "SLURM_HOSTFILE").empty()) {
+        gaps.host_file = variable(environment, "SLURM_HOSTFILE");
+        gaps.first_host.clear();  // the file tells
+        return !gaps.host_file.empty() && !variable(environment, "SLURMD_NODENAME").empty();
+    }
+    return true;
+}
+
+bool own_host(std::string_view endpoint) {
+    const std::string host = env::host_of(trim(endpoint));
+    const auto address = env::parse_ip(host);
+    return host == "localhost" || (address && env::loopback(*address));
+}
+
+bool filled(const std::optional<Said>& said) {
+    return said && !trim(said->value).empty();
+}
+
+/// `--nnodes` fits the step: left out, or the step's number, also as the most of a range.
+bool nodes_agree(const LaunchLine& line, int nodes) {
+    if (!line.nnodes) return true;
+    const std::string& text = line.nnodes->value;
+    return positive_count(text.substr(text.find(':') + 1)) == nodes;
+}
+
+/// Workers that are started again, or nodes that come and go, need the c10d backend.
+bool elastic(const LaunchLine& line) {
+    const auto restarts =
+        said(line.torchrun, line.environment, {"max-restarts"}, {"PET_MAX_RESTARTS"});
+    if (restarts && to_integer(trim(restarts->value)).value_or(0) > 0) return true;
+    if (!line.nnodes) return false;
+    const std::vector<std::string> bounds = split(line.nnodes->value, ':');
+    return bounds.size() == 2 && bounds[0] != bounds[1];
+}
+
+Gaps rendezvous_gap(const LaunchLine& line) {
+    Gaps gaps;
+    if (line.torchrun == nullptr || line.standalone || !line.in_step ||
+        !read_place(gaps, line.environment))
+        return {};
+    if (gaps.nodes < 2 || gaps.tasks != gaps.nodes || gaps.tasks_here != 1) return {};
+    if (!nodes_agree(line, gaps.nodes)) return {};
+    // The address of one node, or any free port: each node is meant to be a job of its own.
+    for (const auto* said : {&line.endpoint, &line.master_address})
+        if (filled(*said) && own_host((*said)->value)) return {};
+    if (filled(line.endpoint) && line.endpoint->value.ends_with(":0")) return {};
+    const std::string backend = filled(line.backend) ? std::string(trim(line.backend->value)) : "";
+    if (!backend.empty() && backend != "static" && backend != "c10d") return {};
+    const bool fixed = line.node_rank || filled(line.master_address);
+    const auto given = [&](const char* option, const char* name) {
+        return said(line.torchrun, line.environment, {option}, {name}).has_value();
+    };
+    RendezvousGap& gap = gaps.rendezvous;
+    gap.c10d = backend == "c10d" || (backend.empty() && !fixed && elastic(line));
+    gap.nodes = !line.nnodes;
+    gap.backend = gap.c10d && backend.empty();
+    if (gap.c10d) {
+        gap.endpoint = !filled(line.endpoint);
+        gap.id = !given("rdzv-id", "PET_RDZV_ID");
+        gap.conf = gap.endpoint && !given("rdzv-conf", "PET_RDZV_CONF");
+    } else {
+        gap.node_rank = !line.node_rank;
+        gap.address = !filled(line.endpoint) && !line.master_address;
+        gap.port = !filled(line.endpoint) && !line.master_port;
+    }
+    if (!gap.nodes && !gap.endpoint && !gap.node_rank && !gap.address) return {};
+    if (!gaps.host_file.empty()) gaps.node = gaps.task;
+    gaps.gap = Gap::rendezvous;
+    return gaps;
+}
+
+/// Of the program that a task of a step is, behind this toporun.
+Gaps own_task_gap(const Environment& environment) {
+    Gaps gaps;
+    if (!read_place(gaps, environment) || *gaps.tasks < 2) return {};
+    gaps.gap = Gap::ranks;
+    return gaps;
+}
+
+/// Of the ranks that a launcher starts on this host, each behind the shim.
+Gaps shim_gap(const Command& command) {
+    Gaps gaps;
+    gaps.by_shim = true;
+    gaps.tasks = command.job.ranks_per_node;
+    if (gaps.tasks) gaps.tasks_here = *gaps.tasks;
+    if (gaps.tasks == 1) return {};
+    gaps.evidence = fmt::format("{} starts Python on this host", command.job.launcher);
+    gaps.gap = Gap::ranks;
+    return gaps;
+}
+
+}  // namespace
+
+Gaps find_gaps(const Command& command, const Environment& environment) {
+    const std::string& launcher = command.job.launcher;
+    const LaunchLine line = read_launch_line(command, environment);
+    if (launcher == "torchrun") return rendezvous_gap(line);
+    if (!is_python(base_name(command.program)) || command.program_at.size() != 1) return {};
+    if (launcher == "plain") return line.in_step ? own_task_gap(environment) : Gaps{};
+    const bool ranks = launcher == "openmpi" || launcher == "hydra" || launcher == "srun";
+    return ranks && command.rewrite == Rewrite::inserted && command.job.same_host
+               ? shim_gap(command)
+               : Gaps{};
+}
+
+}  // namespace toporun::launcher

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "launcher/command/host.hpp"
+#include "launcher/fill/meeting.hpp"
+
+namespace toporun::launcher {
+
+/// Asks this host for what meeting_point() needs. No connection is made: names are looked up as
+/// programs do it (`getent ahosts`), then by SLURM_NODE_ALIASES, then Slurm is asked for the node's
+/// address; ports are read from /proc. Each helper has 2 s. What fails leaves its part empty.
+MeetingFacts look_up_meeting(const Gaps& gaps, const Environment& environment, const Host& host);
+
+}  // namespace toporun::launcher

@@ -1,0 +1,150 @@
+// What torchrun is told in a step of several nodes, and what it is never told.
+#include <doctest/doctest.h>
+
+#include "steps.hpp"
+
+namespace toporun::launcher {
+namespace {
+
+using namespace toporun::tests;
+
+constexpr const char* kAll =
+    "PET_NNODES=2 PET_NODE_RANK=1 PET_MASTER_ADDR=10.0.0.1 "
+    "PET_MASTER_PORT=23378";
+
+MeetingFacts first_resolves() {
+    MeetingFacts facts;
+    facts.addresses = {"10.0.0.1"};
+    facts.source = "getent ahosts n1";
+    return facts;
+}
+
+FilledIn filled(const std::string& line, const Environment& environment,
+                const FillOptions& options = {}, const MeetingFacts& facts = first_resolves(),
+                const detect::Machine& machine = node_with_interfaces(2)) {
+    return fill_in(gaps_of(line, environment), facts, environment, machine, {}, options);
+}
+
+TEST_CASE("torchrun in each node's task is told the nodes and where they meet") {
+    struct Row {
+        std::string line;
+        std::string exported;
+        Environment more = {};
+    };
+    const std::string own =
+        " PET_RDZV_ENDPOINT=10.0.0.1:23378 PET_RDZV_ID=4711.2 "
+        "PET_RDZV_CONF=is_host=0";
+    const std::vector<Row> rows = {
+        {"torchrun --nproc-per-node=2 t.py", kAll},
+        {"python -m torch.distributed.run t.py", kAll},
+        {"torchrun --nnodes=2 t.py",
+         "PET_NODE_RANK=1 PET_MASTER_ADDR=10.0.0.1 PET_MASTER_PORT=23378"},
+        {"torchrun t.py",
+         "PET_NODE_RANK=1 PET_MASTER_ADDR=10.0.0.1 PET_MASTER_PORT=23378",
+         {{"PET_NNODES", "2"}}},
+        {"torchrun --nnodes=2 --node-rank=1 t.py",
+         "PET_MASTER_ADDR=10.0.0.1 PET_MASTER_PORT=23378"},
+        {"torchrun --nnodes=2 --master-addr=n1 t.py", "PET_NODE_RANK=1 PET_MASTER_PORT=23378"},
+        {"torchrun --master-addr=n1 --master-port=29500 t.py", "PET_NNODES=2 PET_NODE_RANK=1"},
+        {"torchrun --rdzv-endpoint=n1:29500 t.py", "PET_NNODES=2 PET_NODE_RANK=1"},
+        {"torchrun --rdzv-backend=static --rdzv-endpoint=n1:29500 t.py",
+         "PET_NNODES=2 PET_NODE_RANK=1"},
+        // What may start again.
+        {"torchrun --max-restarts=3 t.py", "PET_NNODES=2 PET_RDZV_BACKEND=c10d" + own},
+        {"torchrun --nnodes=1:2 t.py", "PET_RDZV_BACKEND=c10d" + own},
+        {"torchrun --nnodes=1:2 --rdzv-id=a --rdzv-backend=c10d t.py",
+         "PET_RDZV_ENDPOINT=10.0.0.1:23378 PET_RDZV_CONF=is_host=0"},
+        {"torchrun --rdzv-backend=c10d t.py", "PET_NNODES=2" + own},
+        {"torchrun --rdzv-backend=c10d --rdzv-conf=timeout=9 t.py",
+         "PET_NNODES=2 PET_RDZV_ENDPOINT=10.0.0.1:23378 PET_RDZV_ID=4711.2"},
+        {"torchrun --rdzv-backend=c10d --rdzv-endpoint=n1:29500 t.py",
+         "PET_NNODES=2 PET_RDZV_ID=4711.2"},
+        // The job script's own, which torchrun does not read by itself.
+        {"torchrun t.py",
+         "PET_NNODES=2 PET_NODE_RANK=1 PET_MASTER_ADDR=n1 PET_MASTER_PORT=12345",
+         {{"MASTER_ADDR", "n1"}, {"MASTER_PORT", "12345"}}},
+        {"torchrun t.py", kAll, {{"MASTER_ADDR", "localhost"}}},
+        // Nothing was left out, or another thing is meant.
+        {"torchrun --standalone t.py", ""},
+        {"torchrun t.py", "", {{"PET_STANDALONE", "1"}}},
+        {"torchrun --nnodes=1 t.py", ""},
+        {"torchrun --nnodes=4 t.py", ""},
+        {"torchrun --nnodes=2 --node-rank=1 --master-addr=n1 --master-port=29500 t.py", ""},
+        {"torchrun --rdzv-backend=c10d --rdzv-endpoint=localhost:0 t.py", ""},
+        {"torchrun --rdzv-endpoint=n1:0 t.py", ""},
+        {"torchrun --master-addr=127.0.0.1 t.py", ""},
+        {"torchrun --rdzv-backend=etcd-v2 t.py", ""},
+        {"torchrun --no-such-option t.py", ""},
+        {"torchrun t.py", "", {{"SLURM_STEP_NODELIST", "n[1-3]"}}},
+        {"torchrun t.py", "", {{"SLURM_STEP_NODELIST", "n[1-"}}},
+        {"torchrun t.py", "", {{"SLURM_LOCALID", ""}}},
+        {"torchrun t.py", "", {{"SLURM_DISTRIBUTION", "arbitrary"}}},
+        {"srun torchrun t.py", ""},
+        {"accelerate launch t.py", ""},
+        {"./train", ""},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.line);
+        CAPTURE(join(split(row.exported, ' '), "|"));
+        CHECK(exported_text(filled(row.line, step_task(2, 1, 1, row.more))) == row.exported);
+    }
+    CHECK(exported_text(filled("torchrun t.py", step_task(1, 1, 0))).empty());
+    CHECK(exported_text(filled("torchrun t.py", step_task(2, 2, 1))).empty());
+    Environment batch = step_task(2, 1, 0);
+    batch.erase("SLURM_STEP_ID");
+    CHECK(exported_text(filled("torchrun t.py", batch)).empty());
+}
+
+TEST_CASE("the first node tells the address of its own interface") {
+    const FilledIn first =
+        filled("torchrun t.py", step_task(2, 1, 0), {}, {}, node_with_interfaces(1));
+    CHECK(exported_text(first) ==
+          "PET_NNODES=2 PET_NODE_RANK=0 PET_MASTER_ADDR=10.0.0.1 PET_MASTER_PORT=23378");
+    CHECK(first.settings[2].reason.find("eth0") != std::string::npos);
+    CHECK(has_finding(first, "rendezvous-filled-in"));
+    for (const env::Setting& setting : first.settings) {
+        CHECK_FALSE(setting.reason.empty());
+        CHECK_FALSE(setting.evidence.empty());
+        CHECK_FALSE(setting.nccl_default.empty());
+    }
+    const FilledIn c10d = filled("torchrun --rdzv-backend=c10d t.py", step_task(2, 1, 0), {}, {},
+                                 node_with_interfaces(1));
+    CHECK(exported_text(c10d).ends_with("PET_RDZV_CONF=is_host=1"));
+}
+
+TEST_CASE("with a host file ranks follow the file") {
+    const Environment environment = step_task(
+        2, 1, 0, {{"SLURM_NODEID", "1"}, {"SLURMD_NODENAME", "n2"}, {"SLURM_HOSTFILE", "hosts"}});
+    MeetingFacts facts;
+    facts.first_host = "n2";
+    CHECK(exported_text(filled("torchrun t.py", environment, {}, facts)) ==
+          "PET_NNODES=2 PET_NODE_RANK=0 PET_MASTER_ADDR=10.0.0.2 PET_MASTER_PORT=23378");
+    CHECK(exported_text(filled("torchrun t.py", environment, {}, {})).empty());
+}
+
+TEST_CASE("--leave keeps toporun out of it") {
+    const Environment environment = step_task(2, 1, 1);
+    CHECK(filled("torchrun t.py", environment, {{"rendezvous"}, false}).settings.empty());
+    const FilledIn one = filled("torchrun t.py", environment, {{"PET_MASTER_PORT"}, false});
+    CHECK(exported_text(one) == "PET_NNODES=2 PET_NODE_RANK=1 PET_MASTER_ADDR=10.0.0.1");
+    CHECK(one.settings.back().reason.find("--leave") != std::string::npos);
+}
+
+TEST_CASE("a name that does not resolve and a port in use are said") {
+    MeetingFacts nothing;
+    nothing.source = "getent ahosts n1";
+    const FilledIn unresolved = filled("torchrun t.py", step_task(2, 1, 1), {}, nothing);
+    CHECK(exported_text(unresolved).find("PET_MASTER_ADDR=n1 ") != std::string::npos);
+    CHECK(has_finding(unresolved, "rendezvous-unresolved"));
+    MeetingFacts taken = first_resolves();
+    taken.listening = {23378};
+    CHECK_FALSE(has_finding(filled("torchrun t.py", step_task(2, 1, 1), {}, taken),
+                            "rendezvous-port-taken"));
+    const FilledIn first =
+        filled("torchrun t.py", step_task(2, 1, 0), {}, taken, node_with_interfaces(1));
+    CHECK(has_finding(first, "rendezvous-port-taken"));
+    CHECK(exported_text(first).ends_with("=23378"));  // the others do not know of another
+}
+
+}  // namespace
+}  // namespace toporun::launcher

@@ -1,0 +1,123 @@
+// What Python programs are told of their place in the job.
+#include <doctest/doctest.h>
+
+#include "steps.hpp"
+
+namespace toporun::launcher {
+namespace {
+
+using namespace toporun::tests;
+
+FilledIn filled(const std::string& line, const Environment& environment,
+                const FillOptions& options = {},
+                const detect::Machine& machine = node_with_interfaces(1)) {
+    MeetingFacts facts;
+    facts.addresses = {"10.0.0.1"};
+    return fill_in(gaps_of(line, environment), facts, environment, machine, {}, options);
+}
+
+constexpr const char* kSecondOfEight =
+    "RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 "
+    "MASTER_ADDR=10.0.0.1 MASTER_PORT=23378";
+
+TEST_CASE("Python in a task of a step") {
+    struct Row {
+        std::string line;
+        std::string exported;
+        Environment more = {};
+    };
+    const std::vector<Row> rows = {
+        {"python train.py", kSecondOfEight},
+        {"/venv/bin/python -m pkg.train", kSecondOfEight},
+        {"numactl -N0 python train.py", kSecondOfEight},
+        {"python train.py",
+         "RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 MASTER_PORT=23378",
+         {{"MASTER_ADDR", "n1"}}},
+        {"python train.py",
+         "RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4",
+         {{"MASTER_ADDR", "n1"}, {"MASTER_PORT", "29500"}}},
+        // As pyxis sets them.
+        {"python train.py",
+         "WORLD_SIZE=8 LOCAL_WORLD_SIZE=4 MASTER_ADDR=10.0.0.1 MASTER_PORT=23378",
+         {{"RANK", "5"}, {"LOCAL_RANK", "1"}}},
+        {"python train.py", "", {{"RANK", "0"}}},
+        {"python train.py", "", {{"WORLD_SIZE", "2"}}},
+        {"python train.py", "", {{"SLURM_STEP_ID", ""}}},
+        {"python train.py", "", {{"SLURM_PROCID", "8"}}},
+        {"./train", ""},
+        {"bash -c python", ""},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.line);
+        CHECK(exported_text(filled(row.line, step_task(2, 4, 5, row.more))) == row.exported);
+    }
+    CHECK(exported_text(filled("python t.py", step_task(1, 2, 1))) ==
+          "RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 "
+          "MASTER_PORT=23378");
+    CHECK(exported_text(filled("python t.py", step_task(1, 1, 0))).empty());
+    CHECK(filled("python t.py", step_task(2, 4, 5), {{"ranks"}, false}).settings.empty());
+    CHECK(filled("python t.py", step_task(2, 4, 5), {{"RANK"}, false}).settings.empty());
+}
+
+TEST_CASE("one task a node may start the ranks of its GPUs itself") {
+    detect::Machine machine = node_with_interfaces(1);
+    const Environment task = step_task(2, 1, 0);
+    const std::string all =
+        "RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 "
+        "MASTER_ADDR=10.0.0.1 MASTER_PORT=23378";
+    CHECK(exported_text(filled("python t.py", task, {}, machine)) == all);
+    machine.gpus.resize(1);
+    CHECK(exported_text(filled("python t.py", task, {}, machine)) == all);
+    machine.gpus.resize(8);
+    CHECK(exported_text(filled("python t.py", task, {}, machine)).empty());
+    const Environment one_gpu = step_task(2, 1, 0, {{"CUDA_VISIBLE_DEVICES", "3"}});
+    CHECK(exported_text(filled("python t.py", one_gpu, {}, machine)) == all);
+}
+
+TEST_CASE("Python behind the shim, which knows each rank's place") {
+    const std::string all =
+        "RANK={rank} WORLD_SIZE={world_size} LOCAL_RANK={local_rank} "
+        "LOCAL_WORLD_SIZE={local_size} MASTER_ADDR=127.0.0.1 MASTER_PORT=";
+    const Environment job = {{"SLURM_JOB_ID", "4711"},
+                             {"SLURM_NNODES", "1"},
+                             {"SLURM_JOB_NUM_NODES", "1"},
+                             {"SLURM_JOB_NODELIST", "node-a"},
+                             {"SLURMD_NODENAME", "node-a"}};
+    CHECK(exported_text(filled("mpirun -np 4 python t.py", {})) == all + "20000");
+    CHECK(exported_text(filled("mpiexec.hydra -n 4 python t.py", {})) == all + "20000");
+    CHECK(exported_text(filled("srun -n 4 python t.py", job)) == all + "23376");
+    CHECK(exported_text(filled("mpirun -np 4 ./train", {})).empty());
+    CHECK(exported_text(filled("mpirun -np 1 python t.py", {})).empty());
+    CHECK(exported_text(filled("mpirun -np 2 -H node-b:2 python t.py", {})).empty());
+    CHECK(exported_text(filled("mpirun -np 1 python a.py : -np 1 python b.py", {})).empty());
+    CHECK(exported_text(filled("mpirun -np 4 python t.py", {{"LOCAL_RANK", "0"}})).empty());
+    for (const env::Setting& setting : filled("mpirun -np 4 python t.py", {}).settings)
+        CHECK(setting.per_rank);
+}
+
+TEST_CASE("TF_CONFIG where it is asked for") {
+    const FillOptions tf{{"ranks"}, true};
+    const auto config = [&](const std::string& line, const Environment& environment) {
+        return exported_text(filled(line, environment, tf));
+    };
+    CHECK(config("python t.py", step_task(2, 2, 2)) ==
+          R"(TF_CONFIG={"cluster":{"worker":["n1:23379","n1:23380","n2:23379","n2:23380"]},)"
+          R"("task":{"type":"worker","index":2}})");
+    CHECK(config("python t.py", step_task(2, 1, 1, {{"SLURM_DISTRIBUTION", "cyclic"}}))
+              .ends_with(R"("index":1}})"));
+    CHECK(config("mpirun -np 2 python t.py", {}) ==
+          R"(TF_CONFIG={"cluster":{"worker":["localhost:20001","localhost:20002"]},)"
+          R"("task":{"type":"worker","index":{rank}}})");
+    CHECK(config("python t.py", step_task(2, 1, 1, {{"TF_CONFIG", "{}"}})).empty());
+    for (const auto& [line, environment] : std::vector<std::pair<std::string, Environment>>{
+             {"python t.py", step_task(2, 2, 2, {{"SLURM_DISTRIBUTION", "cyclic"}})},
+             {"mpirun python t.py", {}}}) {
+        CAPTURE(line);
+        const FilledIn unknown = filled(line, environment, tf);
+        CHECK(exported_text(unknown).empty());
+        CHECK(has_finding(unknown, "tf-config-unknown"));
+    }
+}
+
+}  // namespace
+}  // namespace toporun::launcher
