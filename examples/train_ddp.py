@@ -2,8 +2,8 @@
 """A small data-parallel training for torchrun, or for any launcher that sets RANK, WORLD_SIZE, LOCAL_RANK,
 MASTER_ADDR and MASTER_PORT. NCCL where there is a GPU for each rank, gloo else.
 
-    torchrun --nproc-per-node=2 examples/train_ddp.py
-    toporun torchrun --nproc-per-node=2 examples/train_ddp.py
+    torchrun --nproc_per_node=2 examples/train_ddp.py
+    toporun torchrun --nproc_per_node=2 examples/train_ddp.py
     toporun mpirun -np 2 python3 examples/train_ddp.py      # toporun fills the variables in
 """
 
