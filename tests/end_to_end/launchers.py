@@ -10,6 +10,7 @@ import harness
 from harness import TOPORUN, Case
 
 HYDRA = shutil.which("mpiexec.hydra")
+COUNTING_NVML = os.path.join(harness.PROGRAMS, "libnvml_that_counts.so")
 NO_HYDRA = None if HYDRA else "MPICH is not installed (mpiexec.hydra)"
 
 
@@ -139,6 +140,36 @@ class Prefixes(Case):
     def test_an_emptied_environment_gets_the_variables_as_words(self):
         done = self.run_command([TOPORUN, "--", "env", "-i", "PATH=/usr/bin:/bin", "sh", "-c", "echo $TOPORUN_ACTIVE"])
         self.assertEqual((done.returncode, done.stdout), (0, b"1\n"), done)
+
+
+class Detections(Case):
+    """The machine is looked at once for all ranks that one toporun starts, however many there are."""
+
+    def looks(self, words):
+        calls = os.path.join(self.directory, "calls")
+        done = self.run_command([TOPORUN, *words],
+                                env=self.variables(TOPORUN_NVML_LIBRARY=COUNTING_NVML, TOPORUN_TEST_NVML_CALLS=calls))
+        self.assertEqual(done.returncode, 0, done)
+        size = os.path.getsize(calls)
+        os.remove(calls)
+        return size, done.stdout.split()
+
+    def test_sixty_four_ranks_of_mpirun_at_once(self):
+        mpirun = ["mpirun", "--oversubscribe", "-np"]
+        rank = ["sh", "-c", "echo $OMPI_COMM_WORLD_RANK"]
+        one, _ = self.looks([*mpirun, "1", *rank])
+        many, ranks = self.looks([*mpirun, "64", *rank])
+        self.assertGreaterEqual(one, 1)
+        self.assertEqual(many, one)
+        self.assertEqual(sorted(int(number) for number in ranks), list(range(64)))
+        report = json.loads(self.run_command([TOPORUN, "report", "--json"]).stdout)
+        self.assertEqual(len(report["ranks"]), 64)
+
+    @unittest.skipIf(NO_HYDRA, NO_HYDRA)
+    def test_sixty_four_ranks_of_hydra_at_once(self):
+        one, _ = self.looks([HYDRA, "-n", "1", "true"])
+        many, _ = self.looks([HYDRA, "-n", "64", "true"])
+        self.assertEqual(many, one)
 
 
 class DryRun(Case):

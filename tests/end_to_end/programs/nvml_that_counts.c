@@ -1,0 +1,45 @@
+/* A stand-in for libnvidia-ml.so.1 without GPUs that appends a byte to the file
+ * TOPORUN_TEST_NVML_CALLS each time that it is initialised: how often the machine was looked at. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+int nvmlInit_v2(void);
+int nvmlShutdown(void);
+const char* nvmlErrorString(int code);
+int nvmlDeviceGetCount_v2(unsigned int* count);
+int nvmlDeviceGetHandleByIndex_v2(unsigned int index, void** device);
+int nvmlDeviceGetPciInfo_v3(void* device, void* pci);
+
+int nvmlInit_v2(void) {
+    const char* path = getenv("TOPORUN_TEST_NVML_CALLS");
+    const int fd = path == NULL ? -1 : open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0) return 999;
+    const ssize_t written = write(fd, "i", 1);
+    close(fd);
+    return written == 1 ? 0 : 999;
+}
+
+int nvmlShutdown(void) {
+    return 0;
+}
+
+const char* nvmlErrorString(int code) {
+    (void)code;
+    return "stand-in";
+}
+
+int nvmlDeviceGetCount_v2(unsigned int* count) {
+    *count = 0;
+    return 0;
+}
+
+int nvmlDeviceGetHandleByIndex_v2(unsigned int index, void** device) {
+    (void)index, (void)device;
+    return 999;
+}
+
+int nvmlDeviceGetPciInfo_v3(void* device, void* pci) {
+    (void)device, (void)pci;
+    return 999;
+}
