@@ -130,6 +130,11 @@ LeftOut find_left_out(Prepared& prepared, const Environment& inner, const FillOp
     return left_out;
 }
 
+bool has_finding(const Prepared& prepared, const env::Finding& finding) {
+    return std::any_of(prepared.plan.findings.begin(), prepared.plan.findings.end(),
+                       [&](const env::Finding& other) { return other.id == finding.id; });
+}
+
 /// {workers} and, with --set-workers, the numbers of the command line. No other character changes.
 std::vector<std::string> with_workers(Prepared& prepared, const Arguments& arguments,
                                       std::vector<std::string>& notes) {
@@ -235,8 +240,11 @@ Prepared prepare(const Arguments& arguments, const Environment& environment, con
             prepared.plan.findings.push_back(std::move(finding));
     });
     attempt(problems, "the launch line was not checked", [&] {
-        for (env::Finding& finding : preflight(prepared.command, told, prepared.machine))
-            if (!meets || finding.id != "rendezvous-loopback")
+        LineFacts facts;
+        if (arguments.machine_files.empty() && arguments.captures.empty())  // of this host
+            facts = look_up_line(questions_on_line(prepared.command, told), told, host);
+        for (env::Finding& finding : preflight(prepared.command, told, prepared.machine, facts))
+            if (!(meets && finding.id == "rendezvous-loopback") && !has_finding(prepared, finding))
                 prepared.plan.findings.push_back(std::move(finding));
     });
     NodeFiles node_files{

@@ -74,6 +74,19 @@ FilledIn fill_in_rendezvous(const Gaps& gaps, const Meeting& meeting,
     return filled;
 }
 
+/// Two jobs of a host do not fit on torchrun's one default port.
+FilledIn fill_in_port(const Gaps& gaps, const MeetingFacts& facts, const Meeting& meeting,
+                      const Environment& environment, const FillOptions& options) {
+    constexpr int kDefaultPort = 29500;
+    FilledIn filled;
+    if (!facts.listening.contains(kDefaultPort)) return filled;
+    filled.settings.push_back(filled_setting(
+        "PET_MASTER_PORT", std::to_string(meeting.port),
+        fmt::format("port {}, torchrun's default, is in use on this host", kDefaultPort),
+        gaps.evidence, "torchrun stops: 'Address already in use'", false, environment, options));
+    return filled;
+}
+
 void add_meeting_findings(const MeetingFacts& facts, const Meeting& meeting,
                           std::vector<Finding>& findings) {
     if (!meeting.certain)
@@ -130,10 +143,11 @@ FilledIn fill_in(const Gaps& gaps, const MeetingFacts& facts, const Environment&
                  const FillOptions& options) {
     const bool rendezvous = gaps.gap == Gap::rendezvous;
     if (gaps.gap == Gap::none) return {};
-    if (rendezvous && is_left(options, env::kRendezvousGroup)) return {};
+    if (gaps.gap != Gap::ranks && is_left(options, env::kRendezvousGroup)) return {};
     // The order of hosts cannot be read: every node has to come to the same.
     if (!gaps.host_file.empty() && facts.first_host.empty()) return {};
     const Meeting meeting = meeting_point(gaps, facts, environment, machine, plan);
+    if (gaps.gap == Gap::port) return fill_in_port(gaps, facts, meeting, environment, options);
     FilledIn filled = rendezvous ? fill_in_rendezvous(gaps, meeting, environment, options)
                                  : fill_in_ranks(gaps, meeting, environment, machine, options);
     filled.meets = std::any_of(

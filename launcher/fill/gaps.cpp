@@ -12,7 +12,7 @@
 #include "launcher/command/families.hpp"
 #include "launcher/command/program.hpp"
 #include "launcher/command/step.hpp"
-#include "launcher/preflight/launch_line.hpp"
+#include "launcher/preflight/endpoint.hpp"
 
 namespace toporun::launcher {
 namespace {
@@ -131,6 +131,18 @@ Gaps rendezvous_gap(const LaunchLine& line) {
     return gaps;
 }
 
+/// torchrun by itself takes 127.0.0.1:29500.
+Gaps port_gap(const LaunchLine& line) {
+    if (line.torchrun == nullptr || line.standalone || line.command.job.nodes != 1) return {};
+    if (!static_backend(line) || filled(line.endpoint) || line.master_address || line.master_port)
+        return {};
+    Gaps gaps;
+    gaps.by_shim = true;
+    gaps.evidence = "no --master-port";
+    gaps.gap = Gap::port;
+    return gaps;
+}
+
 /// Of the program that a task of a step is, behind this toporun.
 Gaps own_task_gap(const Environment& environment) {
     Gaps gaps;
@@ -156,7 +168,14 @@ Gaps shim_gap(const Command& command) {
 Gaps find_gaps(const Command& command, const Environment& environment) {
     const std::string& launcher = command.job.launcher;
     const LaunchLine line = read_launch_line(command, environment);
-    if (launcher == "torchrun") return rendezvous_gap(line);
+    if (launcher == "torchrun") {
+        // Its versions before torch 1.9 do not read the variables.
+        if (std::find(command.argv.begin(), command.argv.end(), "torch.distributed.launch") !=
+            command.argv.end())
+            return {};
+        const Gaps nodes = rendezvous_gap(line);
+        return nodes.gap == Gap::none ? port_gap(line) : nodes;
+    }
     if (!is_python(base_name(command.program)) || command.program_at.size() != 1) return {};
     if (launcher == "plain") return line.in_step ? own_task_gap(environment) : Gaps{};
     const bool ranks = launcher == "openmpi" || launcher == "hydra" || launcher == "srun";

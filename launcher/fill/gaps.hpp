@@ -15,6 +15,8 @@ enum class Gap {
     /// torchrun, one in each of several nodes' tasks: how many nodes, which this is, where they
     /// meet.
     rendezvous,
+    /// torchrun on one node, whose default port another job of this host may use.
+    port,
     /// A Python program that a launcher starts as several ranks: RANK, WORLD_SIZE, MASTER_ADDR, ...
     ranks,
 };

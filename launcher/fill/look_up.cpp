@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <climits>
 
 #include "base/text.hpp"
 #include "env/interface_model.hpp"
@@ -15,6 +17,7 @@ namespace {
 
 constexpr std::size_t kProcBytes = 4u << 20;
 constexpr std::size_t kHostFileBytes = 4096;
+constexpr std::size_t kConfBytes = 1u << 20;
 
 /// Host names as RFC 1123 has them, and addresses: never an option of the program that is asked.
 bool is_host_name(const std::string& name) {
@@ -36,6 +39,17 @@ bool all_loopback(const std::vector<std::string>& addresses) {
     });
 }
 
+std::vector<std::string> resolve(const Host& host, const std::string& name) {
+    return ahosts_addresses(output_of(host, {"getent", "ahosts", name}));
+}
+
+std::set<int> ports_in_use(const Host& host) {
+    std::set<int> ports;
+    for (const char* file : {"/proc/net/tcp", "/proc/net/tcp6"})
+        ports.merge(listening_ports(host.read_file(file, kProcBytes).value_or("")));
+    return ports;
+}
+
 void look_up_name(MeetingFacts& facts, const std::string& name, const Environment& environment,
                   const Host& host) {
     if (!is_host_name(name)) return;
@@ -46,7 +60,7 @@ void look_up_name(MeetingFacts& facts, const std::string& name, const Environmen
         facts.from_slurm = true;
         return;
     }
-    facts.addresses = ahosts_addresses(output_of(host, {"getent", "ahosts", name}));
+    facts.addresses = resolve(host, name);
     facts.source = "getent ahosts " + name;
     if (!all_loopback(facts.addresses)) return;
     // No name service knows it: Slurm has an address by which it reaches the node.
@@ -64,8 +78,7 @@ MeetingFacts look_up_meeting(const Gaps& gaps, const Environment& environment, c
     MeetingFacts facts;
     if (gaps.gap == Gap::none) return facts;
     facts.process = ::getpid();
-    for (const char* file : {"/proc/net/tcp", "/proc/net/tcp6"})
-        facts.listening.merge(listening_ports(host.read_file(file, kProcBytes).value_or("")));
+    facts.listening = ports_in_use(host);
     if (gaps.nodes < 2) return facts;
     std::string name = gaps.first_host;
     if (!gaps.host_file.empty()) {
@@ -76,6 +89,25 @@ MeetingFacts look_up_meeting(const Gaps& gaps, const Environment& environment, c
     }
     const bool here = gaps.host_file.empty() ? gaps.first_node : gaps.task == 0;
     if (!here) look_up_name(facts, name, environment, host);
+    return facts;
+}
+
+LineFacts look_up_line(const LineQuestions& questions, const Environment& environment,
+                       const Host& host) {
+    LineFacts facts;
+    if (questions.ports) facts.listening = ports_in_use(host);
+    const bool can_ask = !host.find_executable("getent").empty();
+    for (const std::string& name : questions.names)
+        if (can_ask && is_host_name(name)) facts.addresses[name] = resolve(host, name);
+    std::array<char, HOST_NAME_MAX + 1> own{};
+    if (can_ask && questions.own_name && ::gethostname(own.data(), own.size() - 1) == 0 &&
+        is_host_name(own.data()))
+        facts.own_name = !resolve(host, own.data()).empty();
+    if (questions.kill_wait) {
+        const std::string conf = variable(environment, "SLURM_CONF");
+        facts.kill_wait_s = kill_wait(
+            host.read_file(conf.empty() ? "/etc/slurm/slurm.conf" : conf, kConfBytes).value_or(""));
+    }
     return facts;
 }
 

@@ -2,6 +2,7 @@
 
 #include "launcher/command/host.hpp"
 #include "launcher/fill/meeting.hpp"
+#include "launcher/preflight/line_facts.hpp"
 
 namespace toporun::launcher {
 
@@ -9,5 +10,9 @@ namespace toporun::launcher {
 /// programs do it (`getent ahosts`), then by SLURM_NODE_ALIASES, then Slurm is asked for the node's
 /// address; ports are read from /proc. Each helper has 2 s. What fails leaves its part empty.
 MeetingFacts look_up_meeting(const Gaps& gaps, const Environment& environment, const Host& host);
+
+/// Likewise what preflight() needs for a line.
+LineFacts look_up_line(const LineQuestions& questions, const Environment& environment,
+                       const Host& host);
 
 }  // namespace toporun::launcher

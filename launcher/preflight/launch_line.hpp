@@ -6,6 +6,7 @@
 
 #include "env/plan.hpp"
 #include "launcher/command/command.hpp"
+#include "launcher/preflight/line_facts.hpp"
 
 /// What the launch line and the allocation say together.
 namespace toporun::launcher {
@@ -56,5 +57,12 @@ void task_findings(const LaunchLine& line, const detect::Machine& machine,
                    std::vector<env::Finding>& findings);
 /// Node ranks, numbers of nodes and the address where the nodes meet.
 void rendezvous_findings(const LaunchLine& line, std::vector<env::Finding>& findings);
+/// Whether that address belongs to a node of the job and can be reached from here.
+void reach_findings(const LaunchLine& line, const LineFacts& facts, const detect::Machine& machine,
+                    std::vector<env::Finding>& findings);
+/// Words that a variable of the job script filled in wrongly, signals and limits of Slurm,
+/// containers.
+void script_findings(const LaunchLine& line, const LineFacts& facts,
+                     std::vector<env::Finding>& findings);
 
 }  // namespace toporun::launcher

@@ -5,6 +5,7 @@
 #include "detect/machine.hpp"
 #include "env/plan.hpp"
 #include "launcher/command/command.hpp"
+#include "launcher/preflight/line_facts.hpp"
 
 namespace toporun::launcher {
 
@@ -12,6 +13,6 @@ namespace toporun::launcher {
 /// "Pre-flight"). `environment` is what the ranks get (variables_of_ranks). Pure; what is not known
 /// is no mistake.
 std::vector<env::Finding> preflight(const Command& command, const Environment& environment,
-                                    const detect::Machine& machine);
+                                    const detect::Machine& machine, const LineFacts& facts = {});
 
 }  // namespace toporun::launcher

@@ -6,7 +6,7 @@
 
 #include "base/text.hpp"
 #include "launcher/command/families.hpp"
-#include "launcher/preflight/launch_line.hpp"
+#include "launcher/preflight/endpoint.hpp"
 
 namespace toporun::launcher {
 namespace {
@@ -17,21 +17,9 @@ using env::Severity;
 constexpr const char* kFirstHost =
     "export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n1)";
 
-/// "2" or "1:4": the most nodes; 1 where it was left out; nothing for other texts.
-std::optional<int> most_nodes(const std::optional<Said>& nnodes) {
-    if (!nnodes) return 1;
-    return positive_count(nnodes->value.substr(nnodes->value.find(':') + 1));
-}
-
 /// The same words run on several nodes.
 bool on_each_node(const LaunchLine& line) {
     return line.nodes.value_or(1) > 1;
-}
-
-bool static_backend(const LaunchLine& line) {
-    if (line.standalone) return false;
-    return !line.backend || trim(line.backend->value).empty() ||
-           trim(line.backend->value) == "static";
 }
 
 /// A number for the node where the same words run on every node.
@@ -120,31 +108,6 @@ void without_srun(const LaunchLine& line, std::vector<Finding>& findings) {
          ""});
 }
 
-struct Endpoint {
-    std::string host;
-    std::string port;
-    std::string words;
-};
-
-/// As parse_rendezvous_endpoint: the port stands behind the last colon, or there is none.
-Endpoint parse_endpoint(const std::string& text, std::string words) {
-    const std::string trimmed(trim(text));
-    Endpoint endpoint{trimmed, "", std::move(words)};
-    const std::size_t colon = trimmed.rfind(':');
-    const bool bracketed = trimmed.starts_with('[') && trimmed.ends_with(']');
-    if (!bracketed && colon != std::string::npos) {
-        endpoint.host = trimmed.substr(0, colon);
-        endpoint.port = trimmed.substr(colon + 1);
-    }
-    if (endpoint.host.size() > 1 && endpoint.host.starts_with('[') && endpoint.host.ends_with(']'))
-        endpoint.host = endpoint.host.substr(1, endpoint.host.size() - 2);
-    return endpoint;
-}
-
-bool is_loopback(const std::string& host) {
-    return host == "localhost" || host == "::1" || host.starts_with("127.");
-}
-
 /// `option`: the word for torchrun; "" for programs that read MASTER_ADDR.
 std::string address_fix(const LaunchLine& line, const std::string& option) {
     if (line.job) return kFirstHost;
@@ -169,7 +132,7 @@ void judge_endpoint(const LaunchLine& line, const Endpoint& endpoint, bool sever
                     const std::string& option, std::vector<Finding>& findings) {
     if (endpoint.host.empty()) return no_host(line, endpoint.words, option, findings);
     if (!several) return;
-    if (is_loopback(endpoint.host))
+    if (is_loopback_name(endpoint.host))
         findings.push_back(
             {"rendezvous-loopback", Severity::broken,
              fmt::format("{}: every node of the job would meet itself", endpoint.words),
@@ -199,7 +162,8 @@ void torchrun_endpoint(const LaunchLine& line, std::vector<Finding>& findings) {
         Endpoint endpoint{std::string(trim(line.master_address->value)), "",
                           line.master_address->words};
         judge_endpoint(line, endpoint, several, "--master-addr=$MASTER_ADDR", findings);
-        if (line.master_port && several && !endpoint.host.empty() && !is_loopback(endpoint.host))
+        if (line.master_port && several && !endpoint.host.empty() &&
+            !is_loopback_name(endpoint.host))
             judge_endpoint(line, {endpoint.host, line.master_port->value, line.master_port->words},
                            several, "", findings);
         return;

@@ -37,6 +37,7 @@ TEST_CASE("torchrun in each node's task is told the nodes and where they meet") 
     const std::vector<Row> rows = {
         {"torchrun --nproc-per-node=2 t.py", kAll},
         {"python -m torch.distributed.run t.py", kAll},
+        {"python -m torch.distributed.launch t.py", ""},
         {"torchrun --nnodes=2 t.py",
          "PET_NODE_RANK=1 PET_MASTER_ADDR=10.0.0.1 PET_MASTER_PORT=23378"},
         {"torchrun t.py",
@@ -120,6 +121,28 @@ TEST_CASE("with a host file ranks follow the file") {
     CHECK(exported_text(filled("torchrun t.py", environment, {}, facts)) ==
           "PET_NNODES=2 PET_NODE_RANK=0 PET_MASTER_ADDR=10.0.0.2 PET_MASTER_PORT=23378");
     CHECK(exported_text(filled("torchrun t.py", environment, {}, {})).empty());
+}
+
+TEST_CASE("torchrun on one node gets another port where its own is in use") {
+    const auto exported = [](const std::string& line, std::set<int> listening,
+                             const FillOptions& options = {}) {
+        MeetingFacts facts;
+        facts.listening = std::move(listening);
+        facts.process = 5;
+        return exported_text(filled(line, {}, options, facts));
+    };
+    CHECK(exported("torchrun t.py", {29500}) == "PET_MASTER_PORT=20005");
+    CHECK(exported("torchrun t.py", {29500, 20005}) == "PET_MASTER_PORT=20006");
+    CHECK(exported("torchrun t.py", {29501}) == "");
+    CHECK(exported("torchrun --nnodes=1 --nproc-per-node=8 t.py", {29500}) != "");
+    for (const char* line :
+         {"torchrun --standalone t.py", "torchrun --master-port=29500 t.py",
+          "torchrun --master-addr=node-a t.py", "torchrun --nnodes=2 t.py",
+          "torchrun --rdzv-backend=c10d t.py", "torchrun --rdzv-endpoint=localhost:29500 t.py"}) {
+        CAPTURE(line);
+        CHECK(exported(line, {29500}) == "");
+    }
+    CHECK(exported("torchrun t.py", {29500}, {{"rendezvous"}, false}) == "");
 }
 
 TEST_CASE("--leave keeps toporun out of it") {
