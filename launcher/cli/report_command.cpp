@@ -9,6 +9,7 @@
 #include "launcher/failures/failure_log.hpp"
 #include "launcher/log/source.hpp"
 #include "launcher/log/stream.hpp"
+#include "launcher/process/node_files.hpp"
 #include "launcher/process/run_directory.hpp"
 #include "launcher/report/report.hpp"
 #include "launcher/version.hpp"
@@ -24,7 +25,8 @@ bool is_file(const std::string& path) {
 /// What the reports of a run are called (run_files.hpp).
 bool is_report_name(const std::string& name) {
     const std::string extension = std::filesystem::path(name).extension();
-    return (name.starts_with("report") || name.starts_with("node-")) &&
+    if (parse_node_file_name(name)) return true;
+    return name.starts_with("report") &&
            (extension == ".txt" || extension == ".json" || extension == ".html");
 }
 
@@ -42,6 +44,10 @@ std::string run_directory_of(const std::string& name) {
     if (!std::filesystem::is_directory(name, error)) return {};
     for (const char* file : {"/report.json", "/report.txt", "/plan.toml"})
         if (std::filesystem::exists(name + file, error)) return name;
+    // Of a node whose directory the others do not share.
+    for (std::filesystem::directory_iterator entry(name, error), end; !error && entry != end;
+         entry.increment(error))
+        if (parse_node_file_name(entry->path().filename().string())) return name;
     return {};
 }
 
@@ -56,6 +62,11 @@ std::string report_format(const Arguments& arguments) {
 }
 
 int report_run(const std::string& directory, const std::string& format) {
+    if (const auto report = report_of_nodes(directory)) {
+        const std::string text = printable_lines(format == "json" ? report->json : report->text);
+        print(format == "md" ? markdown(text) : text);
+        return 0;
+    }
     const std::string file = directory + (format == "json" ? "/report.json" : "/report.txt");
     if (!is_file(file))
         throw Error(fmt::format("no report in '{}'", printable(directory)), {},

@@ -17,6 +17,7 @@
 #include "env/explain.hpp"
 #include "launcher/cli/inputs.hpp"
 #include "launcher/cli/prepare.hpp"
+#include "launcher/command/job_place.hpp"
 #include "launcher/process/observer.hpp"
 #include "launcher/process/run_directory.hpp"
 #include "launcher/process/supervisor.hpp"
@@ -100,15 +101,6 @@ RunFacts known_facts(const Arguments& arguments, const Prepared& prepared,
     throw Error(problem, {}, "without --strict the command runs all the same");
 }
 
-/// Which of the nodes and tasks that share a Slurm step's run directory this is; "" = the first.
-std::string node_of(const Environment& environment) {
-    const auto step = environment.find("SLURM_STEP_ID");
-    const auto task = environment.find("SLURM_PROCID");
-    if (step == environment.end() || task == environment.end()) return {};
-    const auto number = to_integer(task->second);
-    return number && *number > 0 ? std::to_string(*number) : std::string();
-}
-
 /// The observer did not finish: says so, and has the report written from what the run left.
 void replace_observer(const ObserverTask& task, const ChildEnd& end, ReportState state,
                       double seconds, const Console& console) {
@@ -116,7 +108,7 @@ void replace_observer(const ObserverTask& task, const ChildEnd& end, ReportState
                            ? "the observer ended before the report was written"
                            : "the report was not ready in time (--report-wait)";
     struct stat info {};
-    if (state == ReportState::late && !task.run_directory.empty() && task.node.empty() &&
+    if (state == ReportState::late && !task.run_directory.empty() && task.place.leads() &&
         ::stat((task.run_directory + "/report.txt").c_str(), &info) == 0) {
         remove_private_directory(task.private_directory);  // all but the last words was done
         return;
@@ -136,8 +128,11 @@ void replace_observer(const ObserverTask& task, const ChildEnd& end, ReportState
 }  // namespace
 
 int run_command(const Arguments& arguments, const InheritedSignals& inherited,
-                const Console& console) {
+                const Console& given_console) {
     const Environment environment = environment_map();
+    const JobPlace place = job_place(environment);
+    // Of the toporuns of a step one speaks; what the others have to say is in the report.
+    const Console console(given_console.fd(), given_console.quiet() || !place.leads());
     const SystemHost host(environment);
     Prepared prepared = prepare(arguments, environment, host, Files::make);
     if (prepared.command.executable.empty())
@@ -147,7 +142,7 @@ int run_command(const Arguments& arguments, const InheritedSignals& inherited,
         refuse(prepared.problems.front());
     }
     RunDirectory directory =
-        make_run_directory(arguments.command.front(), arguments.run_directory, environment);
+        make_run_directory(arguments.command.front(), arguments.run_directory, environment, place);
     if (!directory.note.empty()) prepared.problems.push_back(directory.note);
     const auto withdraw = [&] {
         remove_private_directory(prepared.private_directory);
@@ -165,8 +160,9 @@ int run_command(const Arguments& arguments, const InheritedSignals& inherited,
     const ObserverTask task{known_facts(arguments, prepared, directory),
                             prepared.private_directory,
                             directory.path,
-                            node_of(environment),
-                            !directory.named,
+                            place,
+                            directory.run,
+                            !directory.named && place.local_task == 0,
                             console.quiet(),
                             nvml_library(environment),
                             arguments.reap,

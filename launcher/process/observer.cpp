@@ -22,6 +22,8 @@
 #include "detect/processor/cgroup.hpp"
 #include "launcher/log/footprint.hpp"
 #include "launcher/process/console.hpp"
+#include "launcher/process/node_check.hpp"
+#include "launcher/process/node_files.hpp"
 #include "launcher/process/observer_link.hpp"
 #include "launcher/process/process_tree.hpp"
 #include "launcher/process/rank_ends.hpp"
@@ -75,14 +77,16 @@ class ObserverLoop {
           watch_(task_.private_directory),
           ends_(task_.private_directory.empty() ? std::string()
                                                 : task_.private_directory + "/" + kRecordsFile),
-          files_(task_.run_directory, task_.node) {
+          files_(task_.run_directory),
+          nodes_(files_, task_.place, task_.run) {
         const sigset_t relayed = relayed_signals();
         signals_ = ::signalfd(-1, &relayed, SFD_CLOEXEC | SFD_NONBLOCK);
     }
 
     void run() {
         end_.oom_kills_before = detect::read_oom_kills(detect::Files(""));
-        note_fault(files_.write_plan(task_.facts));
+        if (task_.place.leads()) note_fault(files_.write_plan(task_.facts));
+        if (task_.place.shared()) note_fault(nodes_.write_start(task_.facts));
         while (!finished_) {
             wait();
             read_signals();
@@ -90,6 +94,7 @@ class ObserverLoop {
             ends_.look();
             watch_.poll();
             watch_now_and_then();
+            compare_nodes();
             watch_orphans();
             continue_supervisor();
         }
@@ -134,6 +139,8 @@ class ObserverLoop {
         switch (message.kind) {
             case LinkKind::started:
                 started_ = Clock::now();
+                if (task_.place.shared() && task_.place.leads())
+                    check_.emplace(files_, nodes_, task_.place.nodes.value_or(1), started_);
                 command_pid_ = message.value;
                 ends_.start(supervisor_);
                 command_fd_ = static_cast<int>(::syscall(SYS_pidfd_open, command_pid_, 0));
@@ -172,12 +179,17 @@ class ObserverLoop {
         if (!supervisor_lost_ && command_pid_ >= 0) look_for_survivors(facts);
         ends_.look();
         watch_.collect(facts);
+        add_task_rank(facts);
         ends_.fill(facts.ranks);
         end_.oom_kills_after = detect::read_oom_kills(detect::Files(""));
         facts.failure = failure_of_run(facts, task_.private_directory, end_);
-        note_fault(files_.keep_logs(task_.private_directory));
-        note_fault(files_.write_report(facts, task_.silent || !task_.latest));
+        if (task_.place.leads()) note_fault(files_.keep_logs(task_.private_directory));
+        std::vector<std::string> of_nodes;
+        note_fault(task_.place.shared()
+                       ? nodes_.write_end(facts, of_nodes)
+                       : files_.write_report(facts, task_.silent || !task_.latest));
         for (const std::string& line : closing_lines(facts)) console_.say(line);
+        for (const std::string& line : of_nodes) console_.say(line);
         remove_private();
         send_message(link_, {LinkKind::done, 0});
         finished_ = true;
@@ -204,6 +216,23 @@ class ObserverLoop {
         }
     }
 
+    /// A task that srun started as a rank has no shim in front of it.
+    void add_task_rank(RunFacts& facts) const {
+        if (!facts.job.task_of_step || !facts.ranks.empty() || task_.place.job.empty()) return;
+        RankRecord rank;
+        rank.rank = task_.place.task;
+        rank.local_rank = task_.place.local_task;
+        rank.local_size = task_.place.local_tasks;
+        rank.launcher = "srun";
+        rank.host = facts.machine.hostname;
+        rank.pid = command_pid_;
+        rank.cpus = facts.machine.cpu.allowed;
+        rank.bind = "not-planned";
+        rank.memory = "not-planned";
+        rank.log = facts.plan.takes_log ? "set" : "not-planned";
+        facts.ranks.push_back(std::move(rank));
+    }
+
     void note_fault(const std::string& fault) {
         if (fault.empty()) return;
         if (faults_++ == 0) console_.warn(fault);
@@ -218,6 +247,14 @@ class ObserverLoop {
         warn_while_running();
         warn_of_footprint();
         if (!supervisor_lost_ && command_pid_ >= 0) left_ = process_tree(command_pid_);
+    }
+
+    void compare_nodes() {
+        if (!check_) return;
+        for (const env::Finding& finding : check_->poll(Clock::now())) {
+            console_.warn(finding.what, finding.fix);
+            task_.facts.warnings.push_back(finding.what);
+        }
     }
 
     void warn_of_footprint() {
@@ -284,6 +321,8 @@ class ObserverLoop {
     RunWatch watch_;
     RankEnds ends_;
     RunFiles files_;
+    NodeFiles nodes_;
+    std::optional<NodeCheck> check_;
     RunEnd end_;
     int signals_ = -1;
     bool link_open_ = true;

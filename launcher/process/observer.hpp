@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "launcher/command/job_place.hpp"
 #include "launcher/report/run_facts.hpp"
 
 /// The observer: a process of its own beside the command. It follows the run's files, warns while
@@ -16,7 +17,8 @@ struct ObserverTask {
     RunFacts facts;                 ///< known before the start; the observer adds the rest
     std::string private_directory;  ///< removed at the end; "" = none
     std::string run_directory;      ///< absolute; "" = none
-    std::string node;               ///< RunFiles: which of those that share the run directory
+    JobPlace place;                 ///< among those that share the run directory
+    int run = 1;                    ///< RunDirectory::run
     bool latest = false;            ///< `latest` is to point at the run directory
     bool quiet = false;
     std::string nvml_library;  ///< asked which GPUs are used by what is left

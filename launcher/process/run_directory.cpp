@@ -15,6 +15,7 @@
 
 #include "base/text.hpp"
 #include "detect/software/account.hpp"
+#include "launcher/process/node_files.hpp"
 
 namespace toporun::launcher {
 namespace {
@@ -23,6 +24,7 @@ using Environment = std::map<std::string, std::string>;
 
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 constexpr std::size_t kLongestPart = 64;
+constexpr int kMostRuns = 1000;  // of a task, one after another
 
 std::string value(const Environment& environment, const std::string& name) {
     const auto found = environment.find(name);
@@ -140,6 +142,8 @@ void point_latest(const std::string& run_directory) {
     const std::string latest = (path.parent_path() / "latest").string();
     struct stat info {};
     if (::lstat(latest.c_str(), &info) == 0 && !S_ISLNK(info.st_mode)) return;
+    std::error_code ignored;  // one that cannot be read is replaced
+    if (std::filesystem::read_symlink(latest, ignored) == path.filename()) return;
     const std::string temporary = latest + "." + random_letters();
     if (::symlink(path.filename().c_str(), temporary.c_str()) != 0) return;
     if (::rename(temporary.c_str(), latest.c_str()) != 0) ::unlink(temporary.c_str());
@@ -164,31 +168,47 @@ std::string newest_run(const Environment& environment) {
 }
 
 RunDirectory make_run_directory(const std::string& command, const std::string& wanted,
-                                const Environment& environment) {
+                                const Environment& environment, const JobPlace& place) {
+    const auto ended = [&](const std::string& path, int run) {
+        return place.shared() && run < kMostRuns && run_has_ended(path, place, run);
+    };
+    int run = 1;
     if (!wanted.empty()) {
         std::string fault = make_directories(wanted);
         if (fault.empty()) fault = check_writable(wanted);
-        if (fault.empty()) return {wanted, wanted, {}, true};
-        return {{}, {}, "no run directory: " + fault, true};
+        if (!fault.empty()) return {{}, {}, "no run directory: " + fault, true, 1};
+        while (ended(wanted, run)) ++run;
+        return {wanted, wanted, {}, true, run};
     }
     std::string name =
         run_name(command, environment, utc_compact(::time(nullptr)), random_letters());
     // The commands of a batch script, one after another or at once, have no step to tell them
     // apart.
     if (name.ends_with(".batch")) name += "-" + random_letters();
+    /// Makes the directory of the first run that has not ended. Sets `made` to its name.
+    std::string made;
+    const auto make = [&](const std::string& parent) {
+        std::string fault;
+        for (run = 1; fault.empty(); ++run) {
+            made = run == 1 ? name : name + "-" + std::to_string(run);
+            fault = make_named(parent, made);
+            if (fault.empty() && !ended(parent + "/" + made, run)) break;
+        }
+        return fault;
+    };
     std::error_code error;
     const std::string here = std::filesystem::current_path(error).string();
     const std::string fault =
-        error ? "the working directory: " + error.message() : make_named(here + "/toporun", name);
-    if (fault.empty()) return {here + "/toporun/" + name, "toporun/" + name, {}, false};
+        error ? "the working directory: " + error.message() : make(here + "/toporun");
+    if (fault.empty()) return {here + "/toporun/" + made, "toporun/" + made, {}, false, run};
     const std::string state = state_directory(environment);
     std::string second = state.empty() ? "no home directory" : make_directories(state);
-    if (second.empty()) second = make_named(state + "/toporun", name);
+    if (second.empty()) second = make(state + "/toporun");
     if (second.empty()) {
-        const std::string path = state + "/toporun/" + name;
-        return {path, path, "run directory is " + path + " (" + fault + ")", false};
+        const std::string path = state + "/toporun/" + made;
+        return {path, path, "run directory is " + path + " (" + fault + ")", false, run};
     }
-    return {{}, {}, "no run directory, so no report (" + fault + "; " + second + ")", false};
+    return {{}, {}, "no run directory, so no report (" + fault + "; " + second + ")", false, 1};
 }
 
 PrivateDirectory make_private_directory(const Environment& environment, std::uint64_t need_bytes) {

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "launcher/command/job_place.hpp"
+
 /// Where a run leaves its files: the run directory for the user, and one private directory per node
 /// while the job runs.
 namespace toporun::launcher {
@@ -14,6 +16,7 @@ struct RunDirectory {
     std::string shown;   ///< as shown to the user: relative when below the working directory
     std::string note;    ///< why it is not where the user would expect it; "" = it is
     bool named = false;  ///< by --run-dir: `latest` does not point at it
+    int run = 1;         ///< which command of its task this is, where tasks share the directory
 };
 
 inline constexpr const char* kPlanFile = "plan.toml";
@@ -22,10 +25,12 @@ inline constexpr const char* kPlanFile = "plan.toml";
 /// (else ~/.local/state/toporun). `wanted` (--run-dir, TOPORUN_DIR) replaces the whole path and has
 /// no fall-back. The id is `<job>.<step>[.r<restart>]` in SLURM, else UTC time and four random
 /// letters. An existing directory of the same job step is no error: the nodes of the step share it;
-/// the commands of a batch script get one each. Links below the working directory are not followed
-/// and directories of other users not used. Never throws: see `note`.
+/// the commands of a batch script get one each, and so does a second command of a task that shares
+/// the step with others (`place`): `-2` behind the id. Links below the working directory are not
+/// followed and directories of other users not used. Never throws: see `note`.
 RunDirectory make_run_directory(const std::string& command, const std::string& wanted,
-                                const std::map<std::string, std::string>& environment);
+                                const std::map<std::string, std::string>& environment,
+                                const JobPlace& place = {});
 
 /// Points `latest` beside the run directory at it. Something of that name that is no link stays.
 void point_latest(const std::string& run_directory);

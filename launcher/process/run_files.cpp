@@ -14,6 +14,7 @@
 
 #include "base/error.hpp"
 #include "env/settings_text.hpp"
+#include "launcher/process/read_bounded.hpp"
 #include "launcher/process/run_directory.hpp"
 #include "launcher/report/report.hpp"
 #include "launcher/report/write_file.hpp"
@@ -33,8 +34,7 @@ bool is_nccl_log(const std::filesystem::directory_entry& entry) {
 
 }  // namespace
 
-RunFiles::RunFiles(const std::string& run_directory, std::string node)
-    : path_(run_directory), node_(std::move(node)) {
+RunFiles::RunFiles(const std::string& run_directory) : path_(run_directory) {
     if (run_directory.empty()) return;
     const std::filesystem::path path(run_directory);
     constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
@@ -42,24 +42,47 @@ RunFiles::RunFiles(const std::string& run_directory, std::string node)
     if (!directory_) fault_ = run_directory + ": " + std::strerror(errno);
 }
 
+/// A path to the held directory.
+std::string RunFiles::held() const {
+    std::string path = "/proc/self/fd/" + std::to_string(directory_.get());
+    return ::access(path.c_str(), F_OK) == 0 ? path : path_;  // no /proc
+}
+
 std::string RunFiles::write(const std::string& name, const std::string& text) {
     if (!directory_) return std::exchange(fault_, {});
-    std::string held = "/proc/self/fd/" + std::to_string(directory_.get());
-    if (::access(held.c_str(), F_OK) != 0) held = path_;  // no /proc
+    const std::string directory = held();
     try {
-        write_file(held + "/" + name, text);
+        write_file(directory + "/" + name, text);
         return {};
     } catch (const Error& fault) {
         std::string what = fault.what();
-        if (const std::size_t at = what.find(held); at != std::string::npos)
-            what.replace(at, held.size(), path_);
+        if (const std::size_t at = what.find(directory); at != std::string::npos)
+            what.replace(at, directory.size(), path_);
         return what;
     }
+}
+
+std::string RunFiles::read(const std::string& name, std::size_t limit) const {
+    return directory_ ? read_bounded(held() + "/" + name, limit) : std::string();
 }
 
 bool RunFiles::exists(const std::string& name) const {
     struct stat info {};
     return ::fstatat(directory_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+void RunFiles::remove(const std::string& name) const {
+    ::unlinkat(directory_.get(), name.c_str(), 0);
+}
+
+std::vector<std::string> RunFiles::names() const {
+    std::vector<std::string> found;
+    if (!directory_) return found;
+    std::error_code ignored;  // what cannot be listed is not known
+    for (std::filesystem::directory_iterator entry(held() + "/.", ignored), end;
+         !ignored && entry != end; entry.increment(ignored))
+        found.push_back(entry->path().filename().string());
+    return found;
 }
 
 std::string RunFiles::write_plan(const RunFacts& facts) {
@@ -87,7 +110,7 @@ std::string RunFiles::keep_logs(const std::string& private_directory) {
 
 std::string RunFiles::write_report(RunFacts& facts, bool again) {
     if (!directory_) return std::exchange(fault_, {});
-    std::string stem = node_.empty() ? "report" : "node-" + node_ + "-" + random_letters();
+    std::string stem = "report";
     if (!again && exists(stem + ".json")) stem += "-" + random_letters();
     facts.report_path = facts.run_directory + "/" + stem + ".txt";
     std::string fault = write(stem + ".json", report_json(facts));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/descriptors.hpp"
 #include "launcher/report/run_facts.hpp"
@@ -12,9 +13,7 @@ namespace toporun::launcher {
 /// written; nothing here throws, and a missing directory is no fault.
 class RunFiles {
   public:
-    /// `node` tells apart the nodes and tasks that share the directory; "" = the only or first one,
-    /// whose report is the run's.
-    RunFiles(const std::string& run_directory, std::string node);
+    explicit RunFiles(const std::string& run_directory);
 
     /// plan.toml: the choices, before the start.
     std::string write_plan(const RunFacts& facts);
@@ -22,19 +21,26 @@ class RunFiles {
     /// Copies NCCL's logs of up to two ranks out of the private directory.
     std::string keep_logs(const std::string& private_directory);
 
-    /// report.txt and report.json, or `node-<node>-<letters>` with these endings; another name
-    /// where an earlier command of the job step has left its report, unless `again` says that it is
-    /// this run's. Sets facts.report_path to what was written.
+    /// report.txt and report.json of the only toporun of this run; another name where an earlier
+    /// command of the job step has left its report, unless `again` says that it is this run's. Sets
+    /// facts.report_path to what was written.
     std::string write_report(RunFacts& facts, bool again);
 
-  private:
+    /// A file of the run directory, under that name alone.
     std::string write(const std::string& name, const std::string& text);
+    /// At most `limit` bytes of a regular file; "" when it cannot be read.
+    std::string read(const std::string& name, std::size_t limit) const;
     bool exists(const std::string& name) const;
+    void remove(const std::string& name) const;
+    /// What the directory holds, in no order.
+    std::vector<std::string> names() const;
+
+  private:
+    std::string held() const;
 
     std::string path_;  ///< for messages
     Descriptor directory_;
     std::string fault_;  ///< why the directory cannot be used, said at the first file
-    std::string node_;
 };
 
 }  // namespace toporun::launcher

@@ -1,15 +1,12 @@
 #include "launcher/process/run_watch.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <ctime>
 
-#include "base/descriptors.hpp"
 #include "base/error.hpp"
 #include "launcher/log/reader.hpp"
+#include "launcher/process/read_bounded.hpp"
 #include "launcher/shim/plan_file.hpp"
 
 namespace toporun::launcher {
@@ -18,20 +15,6 @@ namespace {
 constexpr std::size_t kMostRings = 1024;             // more than any node has GPUs times restarts
 constexpr int kTurnsOfAWholeRing = 128;              // of the largest that ring_slots() gives
 constexpr std::size_t kMostRecordsBytes = 1u << 20;  // some thousand ranks
-
-/// The first `limit` bytes of a regular file; "" for anything else that stands there.
-std::string read_bounded(const std::filesystem::path& path, std::size_t limit) {
-    const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
-    struct stat info {};
-    if (!file || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return {};
-    std::string text(limit, '\0');
-    std::size_t used = 0;
-    for (ssize_t got;
-         used < limit && (got = ::read(file.get(), text.data() + used, limit - used)) > 0;)
-        used += static_cast<std::size_t>(got);
-    text.resize(used);
-    return text;
-}
 
 /// RunFacts::start_utc; the time of day when it cannot be read, so that no older log counts.
 std::time_t start_time(const RunFacts& facts) {

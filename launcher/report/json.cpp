@@ -269,35 +269,39 @@ std::string dry_run_json(const Command& command, const Launch& launch, const env
                    {"findings", findings_array(plan.findings)}});
 }
 
-std::string report_json(const RunFacts& facts) {
+Json report_object(const RunFacts& facts) {
     std::vector<env::Finding> findings = facts.plan.findings;
     for (env::Finding& finding : differences(facts)) findings.push_back(std::move(finding));
-    return dumped({{"schema", "toporun.report/1"},
-                   {"toporun_version", or_null(facts.tool_version)},
-                   {"command", masked_command(facts.command)},
-                   {"launcher", facts.job.launcher},
-                   {"rewrite", facts.logs.empty() ? Json(facts.rewrite) : Json(nullptr)},
-                   {"run_directory", or_null(facts.run_directory)},
-                   {"start_utc", or_null(facts.start_utc)},
-                   {"duration_s", or_null(facts.duration_s)},
-                   {"exit", exit_object(facts)},
-                   {"communication", communication_object(facts)},
-                   {"last_rank", last_rank_object(facts.measured)},
-                   {"warnings", warning_lines(facts)},
-                   {"notes", facts.notes},
-                   {"findings", findings_array(findings)},
-                   {"next_steps", next_steps(facts)},
-                   {"nccl", nccl_object(facts)},
-                   {"collectives", collectives_array(facts.measured, facts.log)},
-                   {"ranks", ranks_array(facts)},
-                   {"nodes", node_names(facts)},
-                   {"steps", nullptr},
-                   {"settings", settings_array(facts.plan)},
-                   {"pairs", pairs_array(facts.plan)},
-                   {"placement", placements_array(facts.plan)},
-                   {"machine", facts.logs.empty() ? machine_object(facts.machine) : Json(nullptr)},
-                   {"logs", facts.logs},
-                   {"replay", replay_commands(facts.log)}});
+    return {{"schema", "toporun.report/1"},
+            {"toporun_version", or_null(facts.tool_version)},
+            {"command", masked_command(facts.command)},
+            {"launcher", facts.job.launcher},
+            {"rewrite", facts.logs.empty() ? Json(facts.rewrite) : Json(nullptr)},
+            {"run_directory", or_null(facts.run_directory)},
+            {"start_utc", or_null(facts.start_utc)},
+            {"duration_s", or_null(facts.duration_s)},
+            {"exit", exit_object(facts)},
+            {"communication", communication_object(facts)},
+            {"last_rank", last_rank_object(facts.measured)},
+            {"warnings", warning_lines(facts)},
+            {"notes", facts.notes},
+            {"findings", findings_array(findings)},
+            {"next_steps", next_steps(facts)},
+            {"nccl", nccl_object(facts)},
+            {"collectives", collectives_array(facts.measured, facts.log)},
+            {"ranks", ranks_array(facts)},
+            {"nodes", node_names(facts)},
+            {"steps", nullptr},
+            {"settings", settings_array(facts.plan)},
+            {"pairs", pairs_array(facts.plan)},
+            {"placement", placements_array(facts.plan)},
+            {"machine", facts.logs.empty() ? machine_object(facts.machine) : Json(nullptr)},
+            {"logs", facts.logs},
+            {"replay", replay_commands(facts.log)}};
+}
+
+std::string report_json(const RunFacts& facts) {
+    return dumped(report_object(facts));
 }
 
 }  // namespace toporun::launcher

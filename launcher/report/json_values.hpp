@@ -47,6 +47,9 @@ Json findings_array(const std::vector<env::Finding>& findings);
 /// Schema toporun.machine/1 (machine_json.cpp).
 Json machine_object(const detect::Machine& machine);
 
+/// toporun.report/1 (json.cpp).
+Json report_object(const RunFacts& facts);
+
 /// `nccl` of toporun.report/1 (log_json.cpp).
 Json nccl_object(const RunFacts& facts);
 

@@ -78,12 +78,18 @@ class SentByScancel(SignalHelpers, SlurmCase):
 class EndedBySlurm(SignalHelpers, SlurmCase):
     def test_a_cancelled_job_has_its_report(self):
         """SIGTERM and, after KillWait, SIGKILL: the training ends at the first, and the report is written."""
-        job = self.submit(f"srun {TOPORUN} sh -c 'echo ready; exec sleep 1000'\n", "-n1")
-        wait_until(lambda: b"ready" in read_file(os.path.join(self.work, f"{job}.out")), "the training")
+        private = os.path.join(self.directory, "tmp")
+        os.mkdir(private)
+        job = self.submit(f"srun {TOPORUN} sh -c 'echo ready; exec sleep 1000'\n", "-N2", TMPDIR=private)
+        wait_until(lambda: read_file(os.path.join(self.work, f"{job}.out")).count(b"ready") == 2, "the training")
+        self.assertEqual(len(os.listdir(private)), 2)
         self.cluster.ask("scancel", job)
         state, _, _ = self.wait_for_job(job)
         self.assertEqual(state, "CANCELLED")
-        self.assertEqual(self.report(f"sh-{job}.0")["exit"]["signal"], 15)
+        report = self.report(f"sh-{job}.0")
+        self.assertEqual(report["exit"]["signal"], 15)
+        self.assertEqual([node["status"] for node in report["node_reports"]], [143, 143])
+        wait_until(lambda: not os.listdir(private), "removal of the private directories")
 
     def test_the_time_limit(self):
         """The shortest limit that Slurm knows is a minute."""

@@ -29,7 +29,7 @@ TEST_CASE("a run leaves its plan, report and two logs") {
         node.write(name, "a line\n");
     node.write("nccl.9.0.h.9.log", "");  // NCCL makes the file before it says anything
     fs::create_symlink("/etc/passwd", node.path() / "nccl.x.log");
-    RunFiles files(run.path().string(), "");
+    RunFiles files(run.path().string());
     RunFacts facts = facts_of(run.path());
     CHECK(files.write_plan(facts).empty());
     CHECK(files.keep_logs(node.path().string()).empty());
@@ -46,45 +46,37 @@ TEST_CASE("a run leaves its plan, report and two logs") {
 TEST_CASE("a second report of the same job step does not replace the first") {
     const TemporaryDirectory run;
     RunFacts facts = facts_of(run.path());
-    RunFiles(run.path().string(), "").write_report(facts, false);
+    RunFiles(run.path().string()).write_report(facts, false);
     const std::string first = facts.report_path;
-    RunFiles(run.path().string(), "").write_report(facts, false);
+    RunFiles(run.path().string()).write_report(facts, false);
     CHECK(facts.report_path != first);
     CHECK(fs::exists(facts.report_path));
-    RunFiles(run.path().string(), "").write_report(facts, true);
+    RunFiles(run.path().string()).write_report(facts, true);
     CHECK(facts.report_path == first);
-}
-
-TEST_CASE("other nodes of a step leave a file of their own") {
-    const TemporaryDirectory run;
-    RunFacts facts = facts_of(run.path());
-    RunFiles(run.path().string(), "3").write_report(facts, false);
-    CHECK(facts.report_path.starts_with(run.path().string() + "/node-3-"));
-    CHECK_FALSE(fs::exists(run.path() / "report.json"));
 }
 
 TEST_CASE("what is put in the place of the run directory is not written to") {
     const TemporaryDirectory parent;
     const TemporaryDirectory elsewhere;
     fs::create_directory(parent.path() / "run");
-    RunFiles files((parent.path() / "run").string(), "");
+    RunFiles files((parent.path() / "run").string());
     fs::rename(parent.path() / "run", parent.path() / "moved");
     fs::create_directory_symlink(elsewhere.path(), parent.path() / "run");
     RunFacts facts = facts_of(parent.path() / "run");
     CHECK(files.write_report(facts, false).empty());
     CHECK(fs::is_empty(elsewhere.path()));
     CHECK(fs::exists(parent.path() / "moved/report.json"));
-    RunFiles late((parent.path() / "run").string(), "");  // a link by now
+    RunFiles late((parent.path() / "run").string());  // a link by now
     CHECK_FALSE(late.write_report(facts, false).empty());
     CHECK(fs::is_empty(elsewhere.path()));
 }
 
 TEST_CASE("a directory that is gone or full is one line and no exception") {
     RunFacts facts = facts_of("/nonexistent/run");
-    RunFiles missing("/nonexistent/run", "");
+    RunFiles missing("/nonexistent/run");
     CHECK(missing.write_plan(facts).find("/nonexistent/run") == 0);
     CHECK(missing.write_report(facts, false).empty());  // said once
-    RunFiles none("", "");
+    RunFiles none("");
     CHECK(none.write_plan(facts).empty());
     CHECK(none.write_report(facts, false).empty());
     const TemporaryDirectory run;
@@ -93,7 +85,7 @@ TEST_CASE("a directory that is gone or full is one line and no exception") {
         const rlimit nothing = {0, 0};
         ::signal(SIGXFSZ, SIG_IGN);
         ::setrlimit(RLIMIT_FSIZE, &nothing);
-        const std::string fault = RunFiles(run.path().string(), "").write_plan(facts);
+        const std::string fault = RunFiles(run.path().string()).write_plan(facts);
         const bool named = fault.find(run.path().string() + "/plan.toml") != std::string::npos;
         ::_exit(named && fault.find("/proc/self") == std::string::npos ? 0 : 1);
     }

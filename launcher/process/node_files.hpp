@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/command/job_place.hpp"
+#include "launcher/process/run_files.hpp"
+#include "launcher/report/node_report.hpp"
+#include "launcher/report/run_facts.hpp"
+
+namespace toporun::launcher {
+
+/// What the name of a node's file tells: `node-<number>-<letters>` and its ending.
+struct NodeFileName {
+    enum class Kind {
+        start,  ///< .start: the facts, while the node runs
+        part,   ///< .part: some of its tasks have ended
+        whole,  ///< .json: all of them
+    };
+    int node = 0;
+    std::string letters;  ///< the same on all nodes of one run
+    Kind kind = Kind::start;
+};
+/// Nothing for other files.
+std::optional<NodeFileName> parse_node_file_name(const std::string& name);
+
+/// Four letters that all toporuns of a step find by themselves; `run` counts the commands of one
+/// task, from 1.
+std::string run_letters(const JobPlace& place, int run);
+
+/// This task has ended command number `run` in the run directory already: another one starts.
+bool run_has_ended(const std::string& run_directory, const JobPlace& place, int run);
+
+/// The report of the run whose nodes have left the newest files in the directory, from all of them:
+/// also while it runs, and after nodes that ended late. Nothing where no node file is.
+std::optional<JobReport> report_of_nodes(const std::string& run_directory);
+
+/// What the nodes of a job step leave in the run directory that they share: one file a node. The
+/// toporuns of a node meet in a directory of their own on the node. Nobody waits for anybody: who
+/// ends last writes the report of all, and where nobody knows that, `toporun report` does.
+class NodeFiles {
+  public:
+    NodeFiles(RunFiles& files, JobPlace place, int run);
+
+    /// The node's facts, of its first task only. Returns "" or what could not be written.
+    std::string write_start(const RunFacts& facts);
+
+    /// The node's file with this task's report, and report.json and report.txt where this is the
+    /// last of all, the leader or the first. Sets facts.report_path and adds what the nodes' ends
+    /// come to.
+    std::string write_end(RunFacts& facts, std::vector<std::string>& lines);
+
+    /// The names of this run's node files.
+    std::vector<std::string> names() const;
+
+  private:
+    bool all_ended() const;
+    std::string write_report(RunFacts& facts, const std::vector<std::string>& texts,
+                             std::vector<std::string>& lines);
+    std::vector<std::string> read_all() const;
+
+    RunFiles& files_;
+    JobPlace place_;
+    std::string letters_;
+};
+
+}  // namespace toporun::launcher

@@ -1,0 +1,227 @@
+#include "launcher/process/node_files.hpp"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "files.hpp"
+#include "launcher/process/node_check.hpp"
+#include "launcher/process/run_directory.hpp"
+#include "launcher/process/task_meeting.hpp"
+
+namespace toporun::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using tests::read_file;
+using tests::TemporaryDirectory;
+
+JobPlace task_of(int task, int nodes, int tasks) {
+    JobPlace place;
+    place.job = fmt::format("test-{}.0", ::getpid());
+    place.task = task;
+    place.node = task / tasks;
+    place.local_task = task % tasks;
+    place.local_tasks = tasks;
+    place.nodes = nodes;
+    place.name = fmt::format("n{}", place.node);
+    return place;
+}
+
+RunFacts facts_of(const fs::path& directory) {
+    RunFacts facts;
+    facts.command = {"train"};
+    facts.run_directory = directory.string();
+    facts.exit.status = 0;
+    return facts;
+}
+
+std::vector<std::string> names_in(const fs::path& directory) {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(directory))
+        names.push_back(entry.path().filename().string());
+    std::sort(names.begin(), names.end());
+    return names;
+}
+
+void end_task(const fs::path& directory, const JobPlace& place, int status = 0, int run = 1) {
+    RunFiles files(directory.string());
+    RunFacts facts = facts_of(directory);
+    facts.exit.status = status;
+    std::vector<std::string> lines;
+    CHECK(NodeFiles(files, place, run).write_end(facts, lines).empty());
+}
+
+TEST_CASE("names of node files") {
+    const auto whole = parse_node_file_name("node-17-abcd.json");
+    REQUIRE(whole);
+    CHECK(whole->node == 17);
+    CHECK(whole->letters == "abcd");
+    CHECK(whole->kind == NodeFileName::Kind::whole);
+    CHECK(parse_node_file_name("node-0-abcd.start")->kind == NodeFileName::Kind::start);
+    CHECK(parse_node_file_name("node-0-abcd.part")->kind == NodeFileName::Kind::part);
+    CHECK(parse_node_file_name("node-0-abcd-3.json")->letters == "abcd");
+    for (const char* other :
+         {"node-1-abcd.txt", "node-1-abc.json", "node-x-abcd.json", "node--abcd.json",
+          "node-1-abcd", "node-1-abcde.json", "report.json", "node-1-abcd.json.12.0.tmp",
+          "node-1-ABCD.json", "node-12345678-abcd.json"})
+        CHECK_FALSE(parse_node_file_name(other));
+}
+
+TEST_CASE("the last node to end writes the report of all, in any order of the ends") {
+    std::vector<int> order = {0, 1, 2, 3};
+    do {
+        const TemporaryDirectory run;
+        RunFiles files(run.path().string());
+        for (const int node : order) {
+            NodeFiles start(files, task_of(node, 4, 1), 1);
+            CHECK(start.write_start(facts_of(run.path())).empty());
+        }
+        for (const std::string& name : names_in(run.path())) CHECK(name.ends_with(".start"));
+        for (const int node : order) end_task(run.path(), task_of(node, 4, 1), node);
+        const std::vector<std::string> names = names_in(run.path());
+        REQUIRE(names.size() == 6);
+        CHECK(names[4] == "report.json");
+        const json report = json::parse(read_file(run.path() / "report.json"));
+        CHECK(report["node_reports"].size() == 4);
+        CHECK(report["exit"]["status"] == 3);
+    } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST_CASE("the tasks of a node make one file, and their meeting place is gone") {
+    const TemporaryDirectory run;
+    std::vector<int> order = {0, 1, 2, 3, 4, 5};
+    std::mt19937 random(7);
+    std::shuffle(order.begin(), order.end(), random);
+    for (const int task : order) end_task(run.path(), task_of(task, 2, 3));
+    const std::string letters = run_letters(task_of(0, 2, 3), 1);
+    CHECK(names_in(run.path()) == std::vector<std::string>{"node-0-" + letters + ".json",
+                                                           "node-1-" + letters + ".json",
+                                                           "report.json", "report.txt"});
+    const json report = json::parse(read_file(run.path() / "report.json"));
+    CHECK(report["node_reports"][0]["tasks_ended"] == 3);
+    CHECK(report["node_reports"][1]["tasks_ended"] == 3);
+    CHECK_FALSE(TaskMeeting::has_ended(task_of(0, 2, 3), letters));
+}
+
+TEST_CASE("a task that never ends leaves the others' report") {
+    const TemporaryDirectory run;
+    end_task(run.path(), task_of(1, 1, 3));
+    end_task(run.path(), task_of(2, 1, 3), 4);
+    const std::string letters = run_letters(task_of(0, 1, 3), 1);
+    CHECK(fs::exists(run.path() / ("node-0-" + letters + ".part")));
+    const auto report = report_of_nodes(run.path().string());
+    REQUIRE(report);
+    CHECK(json::parse(report->json)["exit"]["status"] == 4);
+    CHECK(TaskMeeting::has_ended(task_of(1, 1, 3), letters));
+    CHECK_FALSE(TaskMeeting::has_ended(task_of(0, 1, 3), letters));
+    end_task(run.path(), task_of(0, 1, 3));  // and takes the meeting place away
+    CHECK_FALSE(fs::exists(run.path() / ("node-0-" + letters + ".part")));
+}
+
+TEST_CASE("a meeting place of somebody else's making is not used") {
+    const TemporaryDirectory run;
+    const TemporaryDirectory elsewhere;
+    const JobPlace place = task_of(0, 1, 2);
+    const char* parent = std::getenv("TMPDIR");
+    const fs::path meeting =
+        fs::path(parent == nullptr ? "/tmp" : parent) /
+        fmt::format("toporun-{}-{}-0-{}", ::geteuid(), place.job, run_letters(place, 1));
+    fs::create_directory_symlink(elsewhere.path(), meeting);
+    end_task(run.path(), place);
+    end_task(run.path(), task_of(1, 1, 2), 5);
+    fs::remove(meeting);
+    CHECK(fs::is_empty(elsewhere.path()));
+    CHECK(json::parse(read_file(run.path() / "report.json"))["node_reports"][0]["tasks_ended"] ==
+          2);
+    fs::create_directory(meeting);
+    ::chmod(meeting.c_str(), 0777);
+    end_task(run.path(), place);
+    CHECK(fs::is_empty(meeting));
+    fs::remove(meeting);
+}
+
+TEST_CASE("a later command of the tasks gets a run of its own") {
+    const TemporaryDirectory run;
+    const JobPlace place = task_of(0, 2, 1);
+    CHECK_FALSE(run_has_ended(run.path().string(), place, 1));
+    end_task(run.path(), place);
+    CHECK(run_has_ended(run.path().string(), place, 1));
+    CHECK_FALSE(run_has_ended(run.path().string(), place, 2));
+    CHECK_FALSE(run_has_ended(run.path().string(), task_of(1, 2, 1), 1));
+    CHECK(run_letters(place, 1) != run_letters(place, 2));
+    CHECK(run_letters(place, 1) == run_letters(task_of(1, 2, 1), 1));
+    // In a directory that the user named both are there, and the newest is reported.
+    end_task(run.path(), task_of(1, 2, 1));
+    end_task(run.path(), place, 6, 2);
+    end_task(run.path(), task_of(1, 2, 1), 7, 2);
+    const json report = json::parse(read_file(run.path() / "report.json"));
+    CHECK(report["exit"]["status"] == 7);
+    CHECK(report["node_reports"].size() == 2);
+}
+
+// --- the comparison while the job runs
+// ------------------------------------------------------------
+
+std::string start_file(int node, const std::string& driver) {
+    RunFacts facts;
+    facts.machine.software.driver = driver;
+    return node_facts_text(node_facts(facts, task_of(node, 1, 1)));
+}
+
+/// What is told at so many seconds after the start. A call does a part of the work.
+std::vector<std::string> told(NodeCheck& check, NodeCheck::Clock::time_point start, int seconds) {
+    std::vector<std::string> whats;
+    for (int turn = 0; turn < 100; ++turn)
+        for (const env::Finding& finding : check.poll(start + std::chrono::seconds(seconds)))
+            whats.push_back(finding.what);
+    return whats;
+}
+
+TEST_CASE("nodes are compared ten seconds after the start, and once each is seen no more") {
+    for (const int nodes : {3, 300}) {  // whole files, and first lines first
+        CAPTURE(nodes);
+        const TemporaryDirectory run;
+        RunFiles files(run.path().string());
+        NodeFiles own(files, task_of(0, nodes, 1), 1);
+        const std::string letters = run_letters(task_of(0, nodes, 1), 1);
+        const auto put = [&](int node, const std::string& driver) {
+            run.write(fmt::format("node-{}-{}.start", node, letters), start_file(node, driver));
+        };
+        for (int node = 0; node < nodes - 1; ++node) put(node, node == 1 ? "535.1" : "570.2");
+        run.write("node-5-zzzz.start", start_file(5, "1.2"));  // of another run
+        const auto start = NodeCheck::Clock::now();
+        NodeCheck check(files, own, nodes, start);
+        CHECK(told(check, start, 9).empty());
+        const auto first = told(check, start, 10);
+        REQUIRE(first.size() == 1);
+        CHECK(first.front().find("535.1 on n1") != std::string::npos);
+        put(nodes - 1, "535.1");
+        CHECK(told(check, start, 40).empty());  // the same difference is told once
+    }
+}
+
+TEST_CASE("files that cannot be read do not end the comparison") {
+    const TemporaryDirectory run;
+    RunFiles files(run.path().string());
+    NodeFiles own(files, task_of(0, 3, 1), 1);
+    const std::string letters = run_letters(task_of(0, 3, 1), 1);
+    run.write(fmt::format("node-0-{}.start", letters), start_file(0, "570.2"));
+    run.write(fmt::format("node-1-{}.start", letters), "toporun-node 1 half");
+    fs::create_symlink("/etc/passwd", run.path() / fmt::format("node-2-{}.start", letters));
+    const auto start = NodeCheck::Clock::now();
+    NodeCheck check(files, own, 3, start);
+    CHECK(told(check, start, 10).empty());
+    run.write(fmt::format("node-1-{}.start", letters), start_file(1, "535.1"));
+    CHECK(told(check, start, 29).empty());  // 20 s after the first
+    CHECK(told(check, start, 30).size() == 1);
+}
+
+}  // namespace
+}  // namespace toporun::launcher
