@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "detect/nccl_log/cursor.hpp"
 
@@ -13,10 +14,12 @@ constexpr std::array<std::string_view, kFunctions> kNames = {
     "AllReduce", "Broadcast", "Reduce", "AllGather", "ReduceScatter", "Send",
     "Recv",      "AlltoAll",  "Gather", "Scatter",   "AllGatherV"};
 
-std::optional<Function> function_of(std::string_view printed) {
+/// The function whose name `message` begins with, up to the colon at `size`.
+std::optional<Function> function_of(std::string_view message, std::size_t size) {
     for (std::size_t i = 0; i < kNames.size(); ++i)
-        if (kNames[i] == printed) return static_cast<Function>(i);
-    if (printed == "AllToAll") return Function::all_to_all;  // RCCL
+        if (kNames[i].size() == size && std::memcmp(kNames[i].data(), message.data(), size) == 0)
+            return static_cast<Function>(i);
+    if (message.starts_with("AllToAll:")) return Function::all_to_all;  // RCCL
     return std::nullopt;
 }
 
@@ -65,6 +68,77 @@ bool are_fields(std::string_view rest) {
     return true;
 }
 
+constexpr std::array<std::uint8_t, 256> hex_digits() {
+    std::array<std::uint8_t, 256> values{};
+    values.fill(255);
+    for (std::uint8_t i = 0; i < 10; ++i) values[static_cast<std::size_t>('0') + i] = i;
+    for (std::uint8_t i = 0; i < 6; ++i)
+        values[static_cast<std::size_t>('a') + i] = static_cast<std::uint8_t>(10 + i);
+    return values;
+}
+constexpr std::array<std::uint8_t, 256> kHexDigits = hex_digits();
+
+/// Reads the usual line alone, byte by byte, without a check that its end may spare: these lines
+/// are most of some logs. What it does not know the slow reader may.
+class CallScanner {
+  public:
+    explicit CallScanner(std::string_view text) : at_(text.data()), end_(at_ + text.size()) {}
+
+    template <std::size_t N>
+    bool skip(const char (&literal)[N]) {
+        constexpr std::size_t kSize = N - 1;
+        if (static_cast<std::size_t>(end_ - at_) < kSize) return false;
+        if (std::memcmp(at_, literal, kSize) != 0) return false;
+        at_ += kSize;
+        return true;
+    }
+    [[gnu::always_inline]] bool hex(std::uint64_t& value) {
+        const char* const begin = at_;
+        std::uint64_t number = 0;
+        for (; at_ != end_; ++at_) {
+            const std::uint8_t digit = kHexDigits[static_cast<unsigned char>(*at_)];
+            if (digit > 15) break;
+            number = number << 4 | digit;
+        }
+        value = number;
+        return at_ != begin && at_ - begin <= 16;
+    }
+    [[gnu::always_inline]] bool pointer(std::uint64_t& value) { return skip("0x") && hex(value); }
+    /// At most 18 digits, which fit any 64 bits.
+    template <typename Number>
+    [[gnu::always_inline]] bool number(Number& value) {
+        const char* const begin = at_;
+        std::uint64_t sum = 0;
+        for (; at_ != end_ && *at_ >= '0' && *at_ <= '9'; ++at_)
+            sum = sum * 10 + static_cast<std::uint64_t>(*at_ - '0');
+        value = static_cast<Number>(sum);
+        constexpr std::ptrdiff_t kMost = sizeof(Number) == 8 ? 18 : 9;
+        return at_ != begin && at_ - begin <= kMost;
+    }
+    bool at_end() const { return at_ == end_; }
+
+  private:
+    const char* at_;
+    const char* end_;
+};
+
+/// What stands behind `FUNCTION: opCount `.
+bool scan_call(std::string_view text, Collective& call) {
+    CallScanner scan(text);
+    std::uint64_t buffer = 0;
+    int ranks = 0;
+    const bool whole = scan.hex(call.op_count) && scan.skip(" sendbuff ") && scan.pointer(buffer) &&
+                       scan.skip(" recvbuff ") && scan.pointer(buffer) && scan.skip(" count ") &&
+                       scan.number(call.count) && scan.skip(" datatype ") &&
+                       scan.number(call.datatype) && scan.skip(" op ") && scan.number(call.op) &&
+                       scan.skip(" root ") && scan.number(call.root) && scan.skip(" comm ") &&
+                       scan.pointer(call.communicator) && scan.skip(" [nranks=") &&
+                       scan.number(ranks) && scan.skip("] stream ") && scan.pointer(call.stream);
+    if (!whole || !scan.at_end() || ranks == 0) return false;
+    call.ranks = ranks;
+    return true;
+}
+
 }  // namespace
 
 std::string_view function_name(Function function) {
@@ -74,13 +148,21 @@ std::string_view function_name(Function function) {
 std::optional<Collective> parse_collective(std::string_view message) {
     constexpr std::string_view kCalls = ": opCount ";
     constexpr std::size_t kLongestName = 16;
-    const std::size_t colon = message.substr(0, kLongestName).find(':');
-    if (colon == message.npos || !message.substr(colon).starts_with(kCalls)) return std::nullopt;
-    const auto function = function_of(message.substr(0, colon));
+    const std::size_t end = std::min(message.size(), kLongestName);
+    std::size_t colon = 0;
+    while (colon < end && message[colon] != ':') ++colon;
+    std::string_view rest = message;
+    rest.remove_prefix(colon);
+    if (!rest.starts_with(kCalls)) return std::nullopt;
+    const auto function = function_of(message, colon);
     if (!function) return std::nullopt;
+    rest.remove_prefix(kCalls.size());
     Collective call;
     call.function = *function;
-    Cursor cursor(message.substr(colon + kCalls.size()));
+    if (scan_call(rest, call)) return call;
+    call = {};
+    call.function = *function;
+    Cursor cursor(rest);
     const auto op_count = cursor.hex();
     if (!op_count) return std::nullopt;
     call.op_count = *op_count;

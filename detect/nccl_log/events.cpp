@@ -131,6 +131,8 @@ Parsed parse_plugin(std::string_view message) {
         return Plugin{"NET", "aws-ofi-nccl " + std::string(cursor.word().substr(0, kLongest)),
                       true};
     }
+    constexpr std::size_t kLongest = 32;
+    if (message.substr(0, kLongest).find("/Plugin") == message.npos) return std::nullopt;
     const auto kind = cursor.until("/Plugin");
     if (!kind || !is_plugin_kind(*kind)) return std::nullopt;
     cursor.skip_blanks();
@@ -365,12 +367,12 @@ Event parse_old_message(std::string_view message) {
 
 Event parse_message(std::string_view message) {
     if (const auto collective = parse_collective(message)) return *collective;
-    constexpr Parsed (*kParsers[])(std::string_view) = {
-        parse_connection, parse_variable,      parse_init,   parse_shape,   parse_bootstrap,
-        parse_network,    parse_using_network, parse_plugin, parse_version, parse_loaded_library};
-    for (const auto parser : kParsers) {
-        if (Parsed event = parser(message)) return std::move(*event);
-    }
+    constexpr Parser kParsers[] = {{"CR", parse_connection},   {"NR ", parse_variable},
+                                   {"", parse_init},           {"c", parse_shape},
+                                   {"BN", parse_bootstrap},    {"N", parse_network},
+                                   {"U", parse_using_network}, {"", parse_plugin},
+                                   {"NR", parse_version},      {"S", parse_loaded_library}};
+    if (Parsed event = first_of(kParsers, message)) return std::move(*event);
     if (Parsed event = parse_fabric(message)) return std::move(*event);
     return parse_setup(message).value_or(Event{Unknown{}});
 }

@@ -7,6 +7,23 @@
 
 namespace toporun::detect::nccl_log {
 
+/// Reads one kind of message.
+struct Parser {
+    std::string_view first;  ///< what it may begin with, "" for anything
+    std::optional<Event> (*parse)(std::string_view message);
+};
+
+/// The event of the first parser that knows the message.
+template <std::size_t N>
+std::optional<Event> first_of(const Parser (&parsers)[N], std::string_view message) {
+    if (message.empty()) return std::nullopt;
+    for (const Parser& parser : parsers) {
+        if (!parser.first.empty() && parser.first.find(message.front()) == message.npos) continue;
+        if (std::optional<Event> event = parser.parse(message)) return event;
+    }
+    return std::nullopt;
+}
+
 /// The event in the message of an INFO record.
 Event parse_message(std::string_view message);
 

@@ -320,8 +320,9 @@ Parsed parse_choice(std::string_view message) {
     Cursor cursor(message);
     Choice event;
     if (!cursor.rest().empty() && (cursor.rest().front() < '0' || cursor.rest().front() > '9')) {
+        constexpr std::size_t kLongest = 24;
+        if (message.substr(0, kLongest + 2).find(": ") == message.npos) return std::nullopt;
         const auto function = cursor.until(": ");
-        if (!function || function->size() > 24) return std::nullopt;
         event.function = function->substr(0, function->find(' '));
     }
     const auto bytes = cursor.number<std::uint64_t>();
@@ -419,13 +420,21 @@ Parsed parse_provider(std::string_view message) {
 }  // namespace
 
 std::optional<Event> parse_setup(std::string_view message) {
-    constexpr Parsed (*kParsers[])(std::string_view) = {
-        parse_channel_counts, parse_ring_order, parse_ring_link, parse_trees,      parse_pattern,
-        parse_affinity,       parse_timings,    parse_nvls,      parse_gpu_direct, parse_choice,
-        parse_tuning,         parse_trail,      parse_end,       parse_provider};
-    for (const auto parser : kParsers)
-        if (Parsed event = parser(message)) return event;
-    return std::nullopt;
+    constexpr Parser kParsers[] = {{"0123456789", parse_channel_counts},
+                                   {"C", parse_ring_order},
+                                   {"R", parse_ring_link},
+                                   {"T", parse_trees},
+                                   {"P", parse_pattern},
+                                   {"nS", parse_affinity},
+                                   {"I", parse_timings},
+                                   {"N", parse_nvls},
+                                   {"G", parse_gpu_direct},
+                                   {"", parse_choice},
+                                   {"", parse_tuning},
+                                   {"", parse_trail},
+                                   {"", parse_end},
+                                   {"N", parse_provider}};
+    return first_of(kParsers, message);
 }
 
 std::optional<Event> parse_test_rank(std::string_view line) {
