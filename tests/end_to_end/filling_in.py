@@ -4,6 +4,7 @@ launchers that are told their place."""
 import json
 import os
 import shutil
+import subprocess
 import unittest
 
 import harness
@@ -11,6 +12,9 @@ from harness import TOPORUN, Case
 
 TRAIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "train_ddp.py")
 NO_TORCHRUN = harness.torchrun_is_missing()
+NO_NETWORK = None if shutil.which("ip") and subprocess.run(
+    ["unshare", "-n", "ip", "link", "set", "lo", "up"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    check=False).returncode == 0 else "no network of its own can be made (unshare -n, ip)"
 NO_MPIRUN = None if shutil.which("mpirun") else "Open MPI is not installed (mpirun)"
 NO_HYDRA = None if shutil.which("mpiexec.hydra") else "MPICH is not installed (mpiexec.hydra)"
 NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG")
@@ -108,6 +112,19 @@ class TwoTorchruns(TwoNodes, Case):
         reasons = {s["name"]: s["reason"] for s in shown["settings"]}
         self.assertIn("SLURM_NODE_ALIASES", reasons["PET_MASTER_ADDR"])
         self.assertNotIn("rendezvous-loopback", [finding["id"] for finding in shown["findings"]])
+
+
+@unittest.skipIf(NO_TORCHRUN or NO_NETWORK, NO_TORCHRUN or NO_NETWORK)
+class PortInUse(Case):
+    def test_torchrun_gets_another_port_where_its_own_is_in_use(self):
+        """In a network of its own, so that no other test's torchrun meets the listener."""
+        script = ("ip link set lo up && python3 -c 'import os, socket, sys\ns = socket.create_server((\"\", 29500))\n"
+                  "sys.exit(os.spawnvp(os.P_WAIT, sys.argv[1], sys.argv[1:]))' \"$@\"")
+        words = ["torchrun", "--nproc_per_node=1", "--no_python", "echo", "started"]
+        bare, wrapped = (self.run_command(["unshare", "-n", "sh", "-c", script, "sh", *prefix, *words])
+                         for prefix in ([], [TOPORUN]))
+        self.assertEqual((bare.returncode, bare.stdout), (1, b""), bare)
+        self.assertEqual((wrapped.returncode, wrapped.stdout), (0, b"started\n"), wrapped)
 
 
 class RanksOfPython(Case):

@@ -99,5 +99,50 @@ class Started(ScriptCase):
             self.assertEqual(file.read(), "n1 slots=1\nn2 slots=1\n")
 
 
+PLACE = ("import os\nprint(*[os.environ.get(n) for n in ('RANK', 'WORLD_SIZE', 'LOCAL_RANK', 'LOCAL_WORLD_SIZE', "
+         "'SLURM_NODEID', 'MASTER_PORT')])")
+NODE_RANK = ("import os\nos.write(1, ' '.join([os.environ[n] for n in ('RANK', 'WORLD_SIZE', 'GROUP_RANK', "
+             "'SLURMD_NODENAME')]).encode() + b'\\n')\n")
+
+
+@unittest.skipIf(MISSING, MISSING)
+class FilledIn(ScriptCase):
+    """What toporun tells the ranks, in every order that srun gives them."""
+
+    def places(self, *words, **variables):
+        """The places that Python prints, and the port, which must be the same for all."""
+        done = self.run_command(["srun", *words, TOPORUN, "python", "-c", PLACE], env=self.variables(**variables))
+        self.assertEqual(done.returncode, 0, done)
+        rows = [line.split() for line in sorted(done.stdout.decode().splitlines())]
+        self.assertEqual(len({row[-1] for row in rows}), 1, done)
+        return [" ".join(row[:-1]) for row in rows]
+
+    def host_file(self):
+        path = os.path.join(self.work, "hosts")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("n2\nn1\n")
+        return path
+
+    def test_ranks_of_python(self):
+        self.assertEqual(self.places("-N2"), ["0 2 0 1 0", "1 2 0 1 1"])
+        self.assertEqual(self.places("-N1", "-n2", "--overcommit"), ["0 2 0 2 0", "1 2 1 2 0"])
+        self.assertEqual(self.places("-N2", "-n4", "--overcommit"),
+                         ["0 4 0 2 0", "1 4 1 2 0", "2 4 0 2 1", "3 4 1 2 1"])
+        self.assertEqual(self.places("-N2", "-n4", "--overcommit", "-m", "cyclic"),
+                         ["0 4 0 2 0", "1 4 0 2 1", "2 4 1 2 0", "3 4 1 2 1"])
+        self.assertEqual(self.places("-n2", "-m", "arbitrary", SLURM_HOSTFILE=self.host_file()),
+                         ["0 2 0 1 1", "1 2 0 1 0"])
+        self.assertEqual(self.places("-n1"), ["None None None None 0"])
+
+    @unittest.skipIf(NO_TORCHRUN, NO_TORCHRUN)
+    def test_torchrun_follows_the_order_of_a_host_file(self):
+        with open(os.path.join(self.work, "worker.py"), "w", encoding="ascii") as file:
+            file.write(NODE_RANK)
+        done = self.run_command(["srun", "-n2", "-m", "arbitrary", TOPORUN, "torchrun", "worker.py"],
+                                env=self.variables(SLURM_HOSTFILE=self.host_file()))
+        self.assertEqual(done.returncode, 0, done)
+        self.assertEqual(sorted(done.stdout.splitlines()), [b"0 2 0 n2", b"1 2 1 n1"], done)
+
+
 if __name__ == "__main__":
     harness.main()
