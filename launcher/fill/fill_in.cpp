@@ -24,10 +24,11 @@ std::string endpoint_text(const Meeting& meeting) {
               : fmt::format("{}:{}", meeting.address, meeting.port);
 }
 
-std::string job_id(const Environment& environment) {
-    const std::string job = variable(environment, "SLURM_JOB_ID");
+/// In front of srun the step has no number yet.
+std::string job_id(const Environment& environment, long long process) {
     const std::string step = variable(environment, "SLURM_STEP_ID");
-    return job.empty() ? "toporun" : fmt::format("{}.{}", job, step);
+    return fmt::format("{}.{}", variable(environment, "SLURM_JOB_ID"),
+                       step.empty() ? fmt::format("p{}", process) : step);
 }
 
 Finding filled_in_finding(const Gaps& gaps, const Meeting& meeting) {
@@ -44,7 +45,7 @@ Finding filled_in_finding(const Gaps& gaps, const Meeting& meeting) {
         "where each node is meant to be a job of its own"};
 }
 
-FilledIn fill_in_rendezvous(const Gaps& gaps, const Meeting& meeting,
+FilledIn fill_in_rendezvous(const Gaps& gaps, const MeetingFacts& facts, const Meeting& meeting,
                             const Environment& environment, const FillOptions& options) {
     FilledIn filled;
     const RendezvousGap& gap = gaps.rendezvous;
@@ -57,14 +58,17 @@ FilledIn fill_in_rendezvous(const Gaps& gaps, const Meeting& meeting,
     };
     add(gap.nodes, "PET_NNODES", std::to_string(gaps.nodes),
         "the nodes of the step, one torchrun on each");
-    add(gap.backend, "PET_RDZV_BACKEND", "c10d", "workers or nodes may be started again");
+    add(gap.backend, "PET_RDZV_BACKEND", "c10d",
+        gaps.by_srun ? "it finds the ranks of nodes by itself"
+                     : "workers or nodes may be started again");
     add(gap.node_rank, "PET_NODE_RANK", std::to_string(gaps.node),
         "this node's place in the step: ranks follow Slurm's order of nodes");
     add(gap.address, "PET_MASTER_ADDR", meeting.address, meeting.reason);
     add(gap.port, "PET_MASTER_PORT", std::to_string(meeting.port),
         "follows from the job's and the step's number");
     add(gap.endpoint, "PET_RDZV_ENDPOINT", endpoint_text(meeting), meeting.reason);
-    add(gap.id, "PET_RDZV_ID", job_id(environment), "the job's and the step's number");
+    add(gap.id, "PET_RDZV_ID", job_id(environment, facts.process),
+        gaps.by_srun ? "the job's number and this process" : "the job's and the step's number");
     // torchrun compares the endpoint with what the host's name resolves to, which is another
     // address on hosts with several (_matches_machine_hostname).
     add(gap.conf, "PET_RDZV_CONF", fmt::format("is_host={}", gaps.task == 0 ? 1 : 0),
@@ -148,7 +152,7 @@ FilledIn fill_in(const Gaps& gaps, const MeetingFacts& facts, const Environment&
     if (!gaps.host_file.empty() && facts.first_host.empty()) return {};
     const Meeting meeting = meeting_point(gaps, facts, environment, machine, plan);
     if (gaps.gap == Gap::port) return fill_in_port(gaps, facts, meeting, environment, options);
-    FilledIn filled = rendezvous ? fill_in_rendezvous(gaps, meeting, environment, options)
+    FilledIn filled = rendezvous ? fill_in_rendezvous(gaps, facts, meeting, environment, options)
                                  : fill_in_ranks(gaps, meeting, environment, machine, options);
     filled.meets = std::any_of(
         filled.settings.begin(), filled.settings.end(), [](const env::Setting& setting) {

@@ -95,38 +95,64 @@ bool elastic(const LaunchLine& line) {
     return bounds.size() == 2 && bounds[0] != bounds[1];
 }
 
+/// Whether the line leaves the rendezvous of these nodes open, and what of it is left out. With
+/// `c10d_only` no node can be told its rank.
+bool read_rendezvous(Gaps& gaps, const LaunchLine& line, bool c10d_only) {
+    if (!nodes_agree(line, gaps.nodes)) return false;
+    // The address of one node, or any free port: each node is meant to be a job of its own.
+    for (const auto* said : {&line.endpoint, &line.master_address})
+        if (filled(*said) && own_host((*said)->value)) return false;
+    if (filled(line.endpoint) && line.endpoint->value.ends_with(":0")) return false;
+    const std::string backend = filled(line.backend) ? std::string(trim(line.backend->value)) : "";
+    if (!backend.empty() && backend != "static" && backend != "c10d") return false;
+    const bool fixed = line.node_rank || filled(line.master_address);
+    const auto given = [&](const char* option, const char* name) {
+        return said(line.torchrun, line.environment, {option}, {name}).has_value();
+    };
+    RendezvousGap& gap = gaps.rendezvous;
+    gap.c10d = backend == "c10d" || (backend.empty() && !fixed && (c10d_only || elastic(line)));
+    if (c10d_only && !gap.c10d) return false;
+    gap.nodes = !line.nnodes;
+    gap.backend = gap.c10d && backend.empty();
+    if (gap.c10d) {
+        gap.endpoint = !filled(line.endpoint);
+        gap.id = !given("rdzv-id", "PET_RDZV_ID");
+        gap.conf = gap.endpoint && !c10d_only && !given("rdzv-conf", "PET_RDZV_CONF");
+    } else {
+        gap.node_rank = !line.node_rank;
+        gap.address = !filled(line.endpoint) && !line.master_address;
+        gap.port = !filled(line.endpoint) && !line.master_port;
+    }
+    return gap.nodes || gap.endpoint || gap.node_rank || gap.address;
+}
+
 Gaps rendezvous_gap(const LaunchLine& line) {
     Gaps gaps;
     if (line.torchrun == nullptr || line.standalone || !line.in_step ||
         !read_place(gaps, line.environment))
         return {};
     if (gaps.nodes < 2 || gaps.tasks != gaps.nodes || gaps.tasks_here != 1) return {};
-    if (!nodes_agree(line, gaps.nodes)) return {};
-    // The address of one node, or any free port: each node is meant to be a job of its own.
-    for (const auto* said : {&line.endpoint, &line.master_address})
-        if (filled(*said) && own_host((*said)->value)) return {};
-    if (filled(line.endpoint) && line.endpoint->value.ends_with(":0")) return {};
-    const std::string backend = filled(line.backend) ? std::string(trim(line.backend->value)) : "";
-    if (!backend.empty() && backend != "static" && backend != "c10d") return {};
-    const bool fixed = line.node_rank || filled(line.master_address);
-    const auto given = [&](const char* option, const char* name) {
-        return said(line.torchrun, line.environment, {option}, {name}).has_value();
-    };
-    RendezvousGap& gap = gaps.rendezvous;
-    gap.c10d = backend == "c10d" || (backend.empty() && !fixed && elastic(line));
-    gap.nodes = !line.nnodes;
-    gap.backend = gap.c10d && backend.empty();
-    if (gap.c10d) {
-        gap.endpoint = !filled(line.endpoint);
-        gap.id = !given("rdzv-id", "PET_RDZV_ID");
-        gap.conf = gap.endpoint && !given("rdzv-conf", "PET_RDZV_CONF");
-    } else {
-        gap.node_rank = !line.node_rank;
-        gap.address = !filled(line.endpoint) && !line.master_address;
-        gap.port = !filled(line.endpoint) && !line.master_port;
-    }
-    if (!gap.nodes && !gap.endpoint && !gap.node_rank && !gap.address) return {};
+    if (!read_rendezvous(gaps, line, false)) return {};
     if (!gaps.host_file.empty()) gaps.node = gaps.task;
+    gaps.gap = Gap::rendezvous;
+    return gaps;
+}
+
+/// `toporun srun torchrun` in a job script: srun takes the whole allocation, a task on each node.
+Gaps srun_gap(const Command& command, const LaunchLine& line) {
+    Gaps gaps;
+    if (line.srun == nullptr || line.torchrun == nullptr || line.standalone || !line.job) return {};
+    if (command.drops_variables || step_of(line.environment)) return {};
+    if (line.nodes.value_or(1) < 2 || line.tasks_per_node != 1 || line.tasks != line.nodes)
+        return {};
+    gaps.nodes = *line.nodes;
+    gaps.tasks = line.tasks;
+    gaps.hosts = hosts_of_step(line.environment, gaps.nodes);
+    if (gaps.hosts.empty() || !read_rendezvous(gaps, line, true)) return {};
+    gaps.first_host = gaps.hosts.front();
+    gaps.first_node = variable(line.environment, "SLURMD_NODENAME") == gaps.first_host;
+    gaps.by_srun = true;
+    gaps.evidence = fmt::format("{}, one task a node", line.nodes_words);
     gaps.gap = Gap::rendezvous;
     return gaps;
 }
@@ -176,6 +202,7 @@ Gaps find_gaps(const Command& command, const Environment& environment) {
         const Gaps nodes = rendezvous_gap(line);
         return nodes.gap == Gap::none ? port_gap(line) : nodes;
     }
+    if (launcher == "srun" && line.torchrun != nullptr) return srun_gap(command, line);
     if (!is_python(base_name(command.program)) || command.program_at.size() != 1) return {};
     if (launcher == "plain") return line.in_step ? own_task_gap(environment) : Gaps{};
     const bool ranks = launcher == "openmpi" || launcher == "hydra" || launcher == "srun";

@@ -42,6 +42,9 @@ struct Gaps {
     /// of one task of several that decide each for itself: all must come to the same address and
     /// port.
     bool by_shim = false;
+    /// This toporun stands in front of srun, which starts torchrun on each node: what it tells is
+    /// the same for all, and the first node goes by its name.
+    bool by_srun = false;
     int nodes = 1;
     int node = 0;
     bool first_node = true;    ///< the one where rank 0 runs

@@ -50,8 +50,9 @@ std::set<int> ports_in_use(const Host& host) {
     return ports;
 }
 
-void look_up_name(MeetingFacts& facts, const std::string& name, const Environment& environment,
-                  const Host& host) {
+/// `known_here`: a loopback address is the right one, of this host's own name.
+void look_up_name(MeetingFacts& facts, const std::string& name, bool known_here,
+                  const Environment& environment, const Host& host) {
     if (!is_host_name(name)) return;
     const std::string alias = alias_address(variable(environment, "SLURM_NODE_ALIASES"), name);
     if (!alias.empty()) {
@@ -62,7 +63,7 @@ void look_up_name(MeetingFacts& facts, const std::string& name, const Environmen
     }
     facts.addresses = resolve(host, name);
     facts.source = "getent ahosts " + name;
-    if (!all_loopback(facts.addresses)) return;
+    if (!all_loopback(facts.addresses) || (known_here && !facts.addresses.empty())) return;
     // No name service knows it: Slurm has an address by which it reaches the node.
     const std::string address =
         node_address(output_of(host, {"scontrol", "-o", "show", "node", name}));
@@ -88,7 +89,7 @@ MeetingFacts look_up_meeting(const Gaps& gaps, const Environment& environment, c
             name = facts.first_host = "";
     }
     const bool here = gaps.host_file.empty() ? gaps.first_node : gaps.task == 0;
-    if (!here) look_up_name(facts, name, environment, host);
+    if (!here || gaps.by_srun) look_up_name(facts, name, here, environment, host);
     return facts;
 }
 

@@ -100,6 +100,14 @@ Address address_of_first(const MeetingFacts& facts, const detect::Machine& machi
     return {};
 }
 
+/// For torchrun's c10d, which compares the endpoint with each node's own name and with what that
+/// resolves to: the name, unless no name service has it.
+Address address_for_all(const std::string& host, const MeetingFacts& facts) {
+    if (facts.addresses.empty()) return {};
+    if (!facts.from_slurm) return {host, "the name of the first node of the allocation"};
+    return {facts.addresses.front(), fmt::format("the first node's address ({})", facts.source)};
+}
+
 /// Rank 0 runs on this node.
 bool on_first_node(const Gaps& gaps, const MeetingFacts& facts, const Environment& environment) {
     if (gaps.host_file.empty()) return gaps.first_node;
@@ -192,12 +200,14 @@ Meeting meeting_point(const Gaps& gaps, const MeetingFacts& facts, const Environ
         address = {users, "MASTER_ADDR, as it is set"};
     else if (gaps.nodes == 1)
         address = {"127.0.0.1", "all ranks are on this host"};
+    else if (gaps.by_srun)
+        address = address_for_all(host, facts);
     else if (first)
         address = own_address(machine, plan, context);
     else
         address = address_of_first(facts, machine, plan, context);
     if (address.text.empty()) {
-        meeting.certain = first;
+        meeting.certain = first && !gaps.by_srun;
         address = {host, first ? "the name of this node, which has no address to offer"
                                : "the name of the first node, which does not resolve here"};
     }
@@ -209,7 +219,8 @@ Meeting meeting_point(const Gaps& gaps, const MeetingFacts& facts, const Environ
     }
     meeting.port = job_port(environment, facts.process);
     // Where each task decides for itself, what this node alone knows cannot count.
-    for (int tried = 0; gaps.by_shim && tried < kPorts && facts.listening.contains(meeting.port);
+    const bool one_decides = gaps.by_shim || gaps.by_srun;
+    for (int tried = 0; one_decides && tried < kPorts && facts.listening.contains(meeting.port);
          ++tried)
         meeting.port = meeting.port + 1 < kFirstPort + kPorts ? meeting.port + 1 : kFirstPort;
     meeting.port_taken =

@@ -135,6 +135,14 @@ class FilledIn(ScriptCase):
         self.assertEqual(self.places("-n1"), ["None None None None 0"])
 
     @unittest.skipIf(NO_TORCHRUN, NO_TORCHRUN)
+    def test_in_front_of_srun(self):
+        job = self.submit(f"exec {TOPORUN} srun torchrun --nproc_per_node=1 train.py --steps 4\n", "-N2", *SMALL)
+        state, out, err = self.wait_for_job(job)
+        self.assertEqual(state, "COMPLETED", err)
+        self.assertEqual(sorted(re.sub(rb": loss .*", b"", line) for line in out.splitlines()),
+                         [b"rank 0 of 2 on cpu", b"rank 1 of 2 on cpu"], err)
+
+    @unittest.skipIf(NO_TORCHRUN, NO_TORCHRUN)
     def test_torchrun_follows_the_order_of_a_host_file(self):
         with open(os.path.join(self.work, "worker.py"), "w", encoding="ascii") as file:
             file.write(NODE_RANK)

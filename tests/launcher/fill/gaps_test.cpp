@@ -80,7 +80,7 @@ TEST_CASE("torchrun in each node's task is told the nodes and where they meet") 
         {"torchrun t.py", "", {{"SLURM_STEP_NODELIST", "n[1-"}}},
         {"torchrun t.py", "", {{"SLURM_LOCALID", ""}}},
         {"torchrun t.py", "", {{"SLURM_DISTRIBUTION", "arbitrary"}}},
-        {"srun torchrun t.py", ""},
+        {"srun torchrun t.py", ""},  // inside a step
         {"accelerate launch t.py", ""},
         {"./train", ""},
     };
@@ -111,6 +111,43 @@ TEST_CASE("the first node tells the address of its own interface") {
     const FilledIn c10d = filled("torchrun --rdzv-backend=c10d t.py", step_task(2, 1, 0), {}, {},
                                  node_with_interfaces(1));
     CHECK(exported_text(c10d).ends_with("PET_RDZV_CONF=is_host=1"));
+}
+
+TEST_CASE("in front of srun all nodes are told the same") {
+    Environment batch = step_task(2, 1, 0);
+    for (const char* name : {"SLURM_STEP_ID", "SLURM_STEP_NUM_NODES", "SLURM_STEP_NUM_TASKS",
+                             "SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_NODELIST"})
+        batch.erase(name);
+    batch.insert({{"SLURM_NNODES", "2"}, {"SLURM_JOB_NODELIST", "n[1-2]"}});
+    MeetingFacts facts = first_resolves();
+    facts.process = 8;
+    facts.listening = {23376};
+    const auto exported = [&](const std::string& line) {
+        return exported_text(filled(line, batch, {}, facts));
+    };
+    const std::string all =
+        "PET_NNODES=2 PET_RDZV_BACKEND=c10d PET_RDZV_ENDPOINT=n1:23377 "
+        "PET_RDZV_ID=4711.p8";
+    CHECK(exported("srun torchrun --nproc-per-node=2 t.py") == all);
+    CHECK(exported("srun --ntasks-per-node=1 -l torchrun t.py") == all);
+    CHECK(exported("srun -N 2 -n 2 torchrun t.py") == all);
+    CHECK(exported("srun torchrun --nnodes=2 --rdzv-backend=c10d --rdzv-id=1 t.py") ==
+          "PET_RDZV_ENDPOINT=n1:23377");
+    for (const char* line :
+         {"srun -N 1 torchrun t.py", "srun -n 4 torchrun t.py", "srun --export=NONE torchrun t.py",
+          "srun torchrun --standalone t.py", "srun torchrun --node-rank=1 t.py",
+          "srun torchrun --rdzv-backend=static t.py", "srun torchrun --nnodes=1 t.py",
+          "srun python t.py", "srun torchrun t.py : ./train"}) {
+        CAPTURE(line);
+        CHECK(exported(line) == "");
+    }
+    facts.addresses = {"10.0.0.7"};
+    facts.from_slurm = true;
+    CHECK(exported("srun torchrun t.py").find("=10.0.0.7:23377 ") != std::string::npos);
+    facts = {};
+    CHECK(has_finding(filled("srun torchrun t.py", batch, {}, facts), "rendezvous-unresolved"));
+    batch["SLURM_JOB_NODELIST"] = "n[1-4]";
+    CHECK(exported("srun torchrun t.py") == "");
 }
 
 TEST_CASE("with a host file ranks follow the file") {
