@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/text.hpp"
+#include "env/rank_count.hpp"
 #include "env/rank_order.hpp"
 #include "env/ring.hpp"
 
@@ -72,7 +73,12 @@ bool models_differ(const detect::Machine& machine) {
 std::string obstacle(const Inputs& inputs) {
     const detect::Machine& machine = inputs.machine;
     const auto& ranks = inputs.job.ranks_per_node;
+    if (inputs.job.cpu_job) return kCpuJob;
     if (!inputs.job.same_host) return not_here_text(inputs.job);
+    if (!inputs.job.gpu_list_by.empty()) return inputs.job.gpu_list_by;
+    if (!inputs.job.rank_gpus_unknown.empty()) return inputs.job.rank_gpus_unknown;
+    if (!inputs.job.gpu_bind.empty())
+        return fmt::format("each task sees GPUs of its own ({})", inputs.job.gpu_bind);
     if (!ranks) return ranks_unknown_text(inputs.job);
     if (*ranks == 1) return "one rank may drive several GPUs";
     if (*ranks < 1 || static_cast<std::size_t>(*ranks) > machine.gpus.size())

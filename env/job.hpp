@@ -27,6 +27,11 @@ struct Job {
     std::vector<std::string> hosts;
     /// The launcher's words that show each rank other GPUs ("--gpu-bind=single:1"); "" = none.
     std::string gpu_bind;
+    /// Why toporun writes no list of GPUs: the launcher or a shell text in front of the ranks has
+    /// its own; "" = nothing speaks against it.
+    std::string gpu_list_by;
+    /// Why it is not known which GPU a rank uses, "" = rank r takes the r-th visible one.
+    std::string rank_gpus_unknown;
     /// The command itself is one of the ranks that srun has started on this host, each behind a
     /// toporun of its own; ranks_per_node counts them.
     bool task_of_step = false;

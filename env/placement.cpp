@@ -34,13 +34,21 @@ bool shares_gpus(const Inputs& inputs) {
            nccl_integer(user_value(inputs, "NCCL_MULTI_RANK_GPU_ENABLE").value_or("0")) != 0;
 }
 
+/// Why it is not known which GPU a rank uses; "" when it is.
+std::string gpus_unknown(const Job& job) {
+    if (job.gpu_bind.empty()) return job.rank_gpus_unknown;
+    return fmt::format("each task sees GPUs of its own ({}): which is not known before it starts",
+                       job.gpu_bind);
+}
+
 /// Ranks with their GPUs. As many ranks as GPUs or fewer: rank r drives the r-th visible one, as
 /// every framework has it; ranks that share GPUs go round (local rank modulo devices).
 std::vector<RankPlacement> ranks_of(const Inputs& inputs, int count) {
     std::vector<RankPlacement> ranks;
     const std::size_t gpus = inputs.visible.size();
     const bool fit = static_cast<std::size_t>(count) <= gpus;
-    const bool with_gpus = gpus > 0 && (fit || shares_gpus(inputs));
+    const bool with_gpus = gpus > 0 && !inputs.job.cpu_job && gpus_unknown(inputs.job).empty() &&
+                           (fit || shares_gpus(inputs));
     const std::vector<std::vector<std::string>> devices = nearest_devices(inputs);
     for (int i = 0; i < count; ++i) {
         RankPlacement rank;
@@ -263,7 +271,7 @@ std::string binding_obstacle(const Inputs& inputs) {
         return inputs.job.why_not_here.empty() ? "toporun is not in front of the ranks"
                                                : inputs.job.why_not_here;
     if (!inputs.job.same_host) return not_here_text(inputs.job);
-    return "";
+    return inputs.visible.empty() ? "" : gpus_unknown(inputs.job);
 }
 
 /// A task of a Slurm step that has CPUs of its own: its mask holds as many as were asked for a

@@ -36,7 +36,7 @@ std::string rank_count_obstacle(const Inputs& inputs) {
     const auto& leave = inputs.options.leave;
     if (std::find(leave.begin(), leave.end(), kRankCountShortName) != leave.end())
         return "left alone as asked (--leave)";
-    if (inputs.job.cpu_job) return "the program's options say that it runs on CPUs";
+    if (inputs.job.cpu_job) return kCpuJob;
     if (has_instances(inputs)) return "MIG instances are visible";
     if (inputs.visible.size() < 2) return "fewer than two GPUs are visible";
     return started_by_launcher(inputs);
@@ -96,6 +96,7 @@ RankCount fill_in_rank_count(const Inputs& inputs) {
 }
 
 std::vector<Finding> rank_count_findings(const Inputs& inputs) {
+    if (inputs.job.cpu_job) return {};
     const std::size_t gpus = inputs.visible.size();
     const int ranks = inputs.job.ranks_per_node.value_or(0);
     // No visible GPU at all is a job for CPUs, and 1 lets NCCL put several ranks on a GPU.

@@ -8,6 +8,9 @@
 
 namespace toporun::env {
 
+/// Why what concerns GPUs is left alone in a job of Job::cpu_job.
+inline constexpr const char* kCpuJob = "the command line says that the ranks run on CPUs";
+
 inline constexpr const char* kRankCountVariable = "PET_NPROC_PER_NODE";
 inline constexpr const char* kRankCountShortName = "nproc";
 

@@ -83,13 +83,18 @@ class Scanner {
             const bool split = parts.has_value && table_.equals;
             const Option* option = find_long(table_, parts.has_value && !split ? "" : parts.name);
             if (option != nullptr) return take_long(word, *option, parts);
-            if (two_dashes && split && table_.unknown_with_equals) return;
-            if (two_dashes && table_.unknown_takes_value) {
-                if (!split) take_values(word, Option{"", Arity::one, Meaning::other});
-                return;
-            }
+            if (two_dashes && split && table_.unknown_with_equals)
+                return add(Option{parts.name, Arity::one, Meaning::plug_in}, parts.value);
+            if (two_dashes && table_.unknown_takes_value) return split ? void() : guess(word);
         }
         if (two_dashes || !take_short(word)) fail(fmt::format("unknown option '{}'", word));
+    }
+
+    /// The next word is a value or the program: a Python script is taken for the program.
+    void guess(const std::string& word) {
+        if (at_ >= end_ || !is_value(argv_[at_])) return;
+        if (scan_.guessed.empty()) scan_.guessed = printable(word);
+        if (!argv_[at_].ends_with(".py")) ++at_;
     }
 
     void take_long(const std::string& word, const Option& option, const Word& parts) {

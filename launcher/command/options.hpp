@@ -54,6 +54,10 @@ enum class Meaning {
     export_list,
     container,
     gpu_bind,   ///< shows each rank GPUs of its own, or says that it does not
+    gpu_list,   ///< the GPUs that the launcher shows to its ranks
+    threads,    ///< OMP_NUM_THREADS of the ranks
+    exclude,    ///< hosts that are left out
+    plug_in,    ///< none of the launcher's own options: what it does is not known
     opaque,     ///< the command cannot be rewritten with it
     no_launch,  ///< help, version: nothing is started
 };
@@ -109,6 +113,7 @@ struct Scan {
     std::vector<Given> given;
     std::size_t program = 0;      ///< the first word that is no option; `end` when there is none
     std::size_t options_end = 0;  ///< the word behind the last option: `--` or the program
+    std::string guessed;  ///< the first unknown option that was taken to have a value; "" = none
     std::string problem;  ///< one line: what was not understood; then `program` means nothing
 };
 

@@ -11,6 +11,8 @@
 
 #include "base/text.hpp"
 #include "launcher/command/prefixes.hpp"
+#include "launcher/command/shell_text.hpp"
+#include "launcher/command/site.hpp"
 
 namespace toporun::launcher {
 namespace {
@@ -41,14 +43,25 @@ std::string second_line_python(std::string_view text) {
     return length == std::string_view::npos ? "" : std::string(text.substr(0, length));
 }
 
-/// A shell text may enter a container, where paths of this host do not exist: NCCL then writes its
+/// Commands of a shell text behind which paths of this host may mean nothing: NCCL then writes its
 /// log to stdout.
-std::string_view leaves_host(std::string_view text) {
-    constexpr std::array<std::string_view, 9> kWords = {"singularity", "apptainer", "docker",
-                                                        "podman",      "enroot",    "shifter",
-                                                        "ch-run",      "srun",      "ssh "};
-    for (const std::string_view word : kWords)
-        if (text.find(word) != std::string_view::npos) return word;
+constexpr std::array<std::string_view, 9> kOtherPlaces = {
+    "singularity", "apptainer", "docker", "podman", "enroot", "shifter", "ch-run", "srun", "ssh"};
+
+/// The launcher or the container command by which a shell text may start the training in another
+/// place; "" = none.
+std::string leaves_host(std::string_view text, const Host& host) {
+    for (const std::vector<std::string>& words : shell_commands(text)) {
+        const Peeled peeled = peel_prefixes(words, 0);
+        std::vector<std::string> names;
+        for (const std::string& name : peeled.prefixes) names.push_back(name);
+        if (peeled.inner < words.size()) names.push_back(base_name(words[peeled.inner]));
+        for (const std::string& name : names)
+            if (std::find(kOtherPlaces.begin(), kOtherPlaces.end(), name) != kOtherPlaces.end())
+                return name;
+        const Site site = find_site(words, peeled, host);
+        if (site.role == Role::away || site.reaches_hosts) return site.kind;
+    }
     return {};
 }
 
@@ -90,14 +103,15 @@ std::string script_text(const std::string& path, const Host& host) {
     return shell ? text : "";
 }
 
-/// Launchers that reach other hosts by themselves, whatever their options.
-constexpr std::array<std::string_view, 6> kReachOtherHosts = {
-    "deepspeed", "colossalai", "pdsh", "jsrun", "aprun", "flux run"};
-
 /// An MPI launcher in a shell text that is told other hosts, or that finds them in the allocation.
-bool starts_mpi_elsewhere(std::string_view text, const Environment& environment) {
+bool starts_mpi_elsewhere(std::string_view text, const Environment& environment, const Host& host) {
     const auto has = [&](std::string_view word) { return text.find(word) != text.npos; };
-    if (!has("mpirun") && !has("mpiexec") && !has("orterun") && !has("horovodrun")) return false;
+    const std::vector<std::vector<std::string>> commands = shell_commands(text);
+    if (std::none_of(commands.begin(), commands.end(), [&](const std::vector<std::string>& words) {
+            const std::string kind = find_site(words, peel_prefixes(words, 0), host).kind;
+            return kind == "mpi" || kind == "horovodrun";
+        }))
+        return false;
     for (const std::string_view option : {" -H", "host", "machinefile", "rankfile", " -f "})
         if (has(option)) return true;
     for (const char* name : {"PBS_NODEFILE", "PE_HOSTFILE", "LSB_HOSTS", "LSB_DJOB_HOSTFILE",
@@ -157,12 +171,9 @@ std::string shell_leaves_host(std::span<const std::string> argv, std::size_t fir
     } else if (peeled.inner < argv.size()) {
         text = script_text(host.find_executable(argv[peeled.inner]), host);
     }
-    const std::string_view away = leaves_host(text.value_or(""));
-    if (!away.empty()) return fmt::format("the shell text uses {}", trim(away));
-    for (const std::string_view word : kReachOtherHosts)
-        if (text && text->find(word) != std::string::npos)
-            return fmt::format("the shell text uses {}", word);
-    if (text && starts_mpi_elsewhere(*text, environment))
+    const std::string away = leaves_host(text.value_or(""), host);
+    if (!away.empty()) return fmt::format("the shell text uses {}", away);
+    if (text && starts_mpi_elsewhere(*text, environment, host))
         return "the shell text starts MPI ranks, perhaps on other hosts";
     return {};
 }
@@ -206,8 +217,8 @@ std::string refuses_shim(std::span<const std::string> argv, std::size_t word,
     const std::string text = shell           ? start
                              : peeled.opaque ? shell_text(argv, word, host).value_or("")
                                              : std::string();
-    if (const std::string_view away = leaves_host(text); !away.empty())
-        return fmt::format("'{}' is a shell text that uses {}", printable(typed), trim(away));
+    if (const std::string away = leaves_host(text, host); !away.empty())
+        return fmt::format("'{}' is a shell text that uses {}", printable(typed), away);
     return {};
 }
 

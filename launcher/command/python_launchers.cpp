@@ -169,12 +169,20 @@ Command recognise_accelerate(Command command, const Site& site, const Environmen
         last_given(scan, Meaning::binds) != nullptr;
     command.job.cpu_job = last_given(scan, Meaning::one_process) != nullptr;
     const AccelerateRoute route = accelerate_route(scan, config, total, command.job.nodes);
+    if (!scan.guessed.empty()) {  // what stands behind it may be the program's
+        command.job.nodes.reset();
+        command.job.ranks_per_node.reset();
+        command.launchers.clear();
+    }
     if (!route.away.empty()) return export_only(std::move(command), route.away);
     Places places;
     if (const Given* given = last_given(scan, Meaning::host_file))
         add_host_file(places, given->value, false, host);
     if (const std::string away = settle_places(command.job, places, host); !away.empty())
         return export_only(std::move(command), away);
+    if (!scan.guessed.empty())
+        return export_only(std::move(command),
+                           fmt::format("whether '{}' takes a value is not known", scan.guessed));
     if (route.simple || last_given(scan, Meaning::no_python) != nullptr)
         return insert_python(std::move(command), scan, site, host, {"--no_python", true});
     return by_python_exec(std::move(command), site, host);

@@ -5,46 +5,6 @@
 namespace toporun::launcher {
 namespace {
 
-// accelerate/commands/launch.py: every other option takes a value, many that look like switches
-// (--fsdp_offload_params true) too.
-constexpr std::array kAccelerate = {
-    flag("h", Meaning::no_launch),
-    flag("help", Meaning::no_launch),
-    flag("quiet"),
-    flag("q"),
-    flag("cpu", Meaning::one_process),
-    flag("multi-gpu", Meaning::several_processes),
-    flag("tpu", Meaning::opaque),
-    flag("enable-cpu-affinity", Meaning::binds),
-    flag("dynamo-use-fullgraph"),
-    flag("dynamo-use-dynamic"),
-    flag("dynamo-use-regional-compilation"),
-    flag("use-deepspeed", Meaning::deepspeed),
-    flag("use-fsdp", Meaning::several_processes),
-    flag("use-parallelism-config"),
-    flag("use-megatron-lm", Meaning::several_processes),
-    flag("same-network"),
-    flag("module", Meaning::module),
-    flag("m", Meaning::module),
-    flag("no-python", Meaning::no_python),
-    flag("tpu-cluster", Meaning::opaque),
-    flag("no-tpu-cluster"),
-    flag("tpu-use-sudo", Meaning::opaque),
-    flag("downcast-bf16"),
-    flag("fp8-use-autocast-during-eval"),
-    flag("debug"),
-    one("config-file", Meaning::config_file),
-    one("num-processes", Meaning::total_ranks),
-    one("num-machines", Meaning::nodes),
-    one("machine-rank", Meaning::node_rank),
-    one("main-process-ip", Meaning::master_address),
-    one("main-process-port"),
-    one("mpirun-hostfile", Meaning::host_file),
-    one("deepspeed-multinode-launcher", Meaning::elsewhere),
-    one("t"),
-    one("tee"),
-};
-
 // deepspeed/launcher/runner.py
 constexpr std::array kDeepspeed = {
     flag("h", Meaning::no_launch),
@@ -320,8 +280,6 @@ constexpr std::array kJsrun = {
 
 }  // namespace
 
-const OptionTable kAccelerateOptions = {
-    .options = kAccelerate, .underscores = true, .unknown_takes_value = true};
 const OptionTable kDeepspeedOptions = {
     .options = kDeepspeed, .abbreviations = true, .underscores = true};
 const OptionTable kColossalaiOptions = {

@@ -15,6 +15,7 @@ struct Known {
     Role role = Role::launcher;
     /// Words behind the name without which it is no such command, joined by blanks.
     std::string_view subcommand = {};
+    bool reaches_hosts = false;  ///< it starts ranks on other hosts by itself
 };
 
 /// By the command's name. Open MPI and Hydra are "mpi". The first row that fits counts.
@@ -31,20 +32,20 @@ constexpr std::array kCommands = {
     Known{"mpiexec.mpich", "mpi"},
     Known{"mpirun.hydra", "mpi"},
     Known{"mpiexec.hydra", "mpi"},
-    Known{"srun", "srun"},
+    Known{"srun", "srun", Role::launcher, "", true},
     Known{"accelerate", "accelerate", Role::launcher, "launch"},
     Known{"accelerate-launch", "accelerate"},
-    Known{"deepspeed", "deepspeed"},
-    Known{"deepspeed.pt", "deepspeed"},
-    Known{"ds", "deepspeed"},
+    Known{"deepspeed", "deepspeed", Role::launcher, "", true},
+    Known{"deepspeed.pt", "deepspeed", Role::launcher, "", true},
+    Known{"ds", "deepspeed", Role::launcher, "", true},
     Known{"horovodrun", "horovodrun"},
-    Known{"colossalai", "colossalai", Role::launcher, "run"},
+    Known{"colossalai", "colossalai", Role::launcher, "run", true},
     Known{"composer", "composer"},
-    Known{"flux", "flux", Role::launcher, "run"},
+    Known{"flux", "flux", Role::launcher, "run", true},
     Known{"lightning", "fabric", Role::launcher, "run model"},
     Known{"fabric", "fabric", Role::launcher, "run model"},
     Known{"fabric", "fabric", Role::launcher, "run"},
-    Known{"jsrun", "jsrun"},
+    Known{"jsrun", "jsrun", Role::launcher, "", true},
     Known{"vllm", "vllm", Role::server, "serve"},
     Known{"trtllm-serve", "trtllm", Role::server},
     Known{"tritonserver", "tritonserver", Role::server},
@@ -73,8 +74,8 @@ constexpr std::array kModules = {
     Known{"torch.distributed.launch", "torchrun"},
     Known{"accelerate.commands.launch", "accelerate"},
     Known{"accelerate.commands.accelerate_cli", "accelerate", Role::launcher, "launch"},
-    Known{"deepspeed.launcher.runner", "deepspeed"},
-    Known{"deepspeed", "deepspeed"},
+    Known{"deepspeed.launcher.runner", "deepspeed", Role::launcher, "", true},
+    Known{"deepspeed", "deepspeed", Role::launcher, "", true},
     Known{"deepspeed.launcher.launch", "deepspeed-node", Role::away},
     Known{"horovod.runner.launch", "horovodrun"},
     Known{"composer.cli.launcher", "composer"},
@@ -130,7 +131,8 @@ Site site_of(std::span<const Known> table, const std::string& name,
     for (const Known& known : table) {
         if (known.name != name) continue;
         const std::size_t first = behind_subcommand(argv, behind, known.subcommand);
-        if (first > 0) return {known.role, std::string(known.kind), 0, first, false, ""};
+        if (first > 0)
+            return {known.role, std::string(known.kind), 0, first, false, "", known.reaches_hosts};
     }
     return {};
 }

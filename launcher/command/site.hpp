@@ -20,12 +20,13 @@ enum class Role {
 /// A launcher's own words in a command line.
 struct Site {
     Role role = Role::none;
-    std::string kind;           ///< torchrun, mpi, srun, accelerate, ...
-    std::size_t word = 0;       ///< the launcher, or the Python that runs it as a module
-    std::size_t first = 0;      ///< the word behind the launcher's own words
-    bool module = false;        ///< `python -m`
-    std::string path;           ///< the file of `word`; "" = not found here
-    std::string own_path = {};  ///< as in Peeled: the prefix that finds programs by itself
+    std::string kind;            ///< torchrun, mpi, srun, accelerate, ...
+    std::size_t word = 0;        ///< the launcher, or the Python that runs it as a module
+    std::size_t first = 0;       ///< the word behind the launcher's own words
+    bool module = false;         ///< `python -m`
+    std::string path;            ///< the file of `word`; "" = not found here
+    bool reaches_hosts = false;  ///< whatever its options, it may start ranks on other hosts
+    std::string own_path = {};   ///< as in Peeled: the prefix that finds programs by itself
 };
 
 /// The launcher that the words behind the prefixes name. `site.path` is looked up on this host.

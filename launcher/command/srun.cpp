@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 
@@ -58,6 +59,7 @@ constexpr std::array kSrunOptions = {
     flag("test-only", Meaning::opaque),
     flag("use-min-nodes"),
     flag("wait-for-children"),
+    flag("whole"),
     flag("consolidate-segments"),
     flag("spread-segments"),
     flag("async"),
@@ -91,6 +93,8 @@ constexpr std::array kSrunOptions = {
     one("container-image", Meaning::container),
     one("container-name", Meaning::container),
     one("container", Meaning::container),
+    one("environment", Meaning::container),  // CSCS's container engine
+    one("singularity-container", Meaning::container),
     one("D", Meaning::directory),
     one("chdir", Meaning::directory),
     one("A"),
@@ -129,6 +133,16 @@ constexpr std::array kSrunOptions = {
     one("container-mounts"),
     one("container-workdir"),
     one("container-env"),
+    one("container-save"),
+    flag("container-mount-home"),
+    flag("no-container-mount-home"),
+    flag("container-remap-root"),
+    flag("no-container-remap-root"),
+    flag("container-entrypoint"),
+    flag("no-container-entrypoint"),
+    flag("container-entrypoint-log"),
+    flag("container-writable"),
+    flag("container-readonly"),
     one("core-spec"),
     one("cores-per-socket"),
     one("cpu-freq"),
@@ -228,11 +242,22 @@ env::Job read_counts(env::Job job, const Scan& scan, const Environment& environm
     return job;
 }
 
+/// An option of a plug-in that may start the tasks in another place; nullptr = none was given.
+const Given* foreign_option(const Scan& scan) {
+    constexpr std::array<std::string_view, 4> kOnHost = {"auto-resume", "mpibind", "uenv", "view"};
+    const auto found = std::find_if(scan.given.begin(), scan.given.end(), [&](const Given& given) {
+        return given.meaning == Meaning::plug_in &&
+               std::find(kOnHost.begin(), kOnHost.end(), given.name) == kOnHost.end();
+    });
+    return found == scan.given.end() ? nullptr : &*found;
+}
+
 /// The allocation is this one node, and nothing leads the step to another place.
 bool stays_here(const Scan& scan, const env::Job& job, const Environment& environment,
                 const Host& host) {
     for (const Meaning away : {Meaning::hosts, Meaning::host_file, Meaning::container})
         if (last_given(scan, away) != nullptr) return false;
+    if (foreign_option(scan) != nullptr) return false;
     if (variable(environment, "SLURM_JOB_ID").empty() || job.nodes != 1) return false;
     const auto allocated =
         number(Scan{}, Meaning::nodes, environment, {"SLURM_JOB_NUM_NODES", "SLURM_NNODES"});
@@ -310,6 +335,12 @@ std::string srun_obstacle(const std::vector<Context>& contexts, const env::Job& 
     for (const Context& context : contexts)
         if (last_given(context.scan, Meaning::container) != nullptr)
             return "srun starts the ranks in containers";
+    for (const Context& context : contexts)
+        if (const Given* given = foreign_option(context.scan))
+            return fmt::format(
+                "'--{}' is no option of srun's own: its plug-in may start the ranks "
+                "in another place",
+                printable(given->name));
     if (job.same_host) return {};
     return variable(environment, "SLURM_JOB_ID").empty()
                ? "srun may start the ranks on other hosts"

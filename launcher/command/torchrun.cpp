@@ -164,7 +164,7 @@ Command recognise_torchrun(Command command, const Site& site, const Environment&
         value_of(scan, environment, Meaning::binds, "NUMA_BINDING").has_value();
     const bool program = scan.program < command.argv.size();
     if (program) command.program_at = {scan.program};
-    command.job.cpu_job = says_cpu(command.argv, scan.program);
+    command.job.cpu_job = command.ranks_word == "cpu" || says_cpu(command.argv, scan.program);
     // Its versions before 1.9 do not read the variables.
     if (std::find(command.argv.begin(), command.argv.end(), "torch.distributed.launch") !=
         command.argv.end())

@@ -405,4 +405,29 @@ TEST_CASE("an order is exported where neighbours are clearly faster in it") {
     CHECK_FALSE(exported(plan(hgx_h100(), job(8)), "CUDA_VISIBLE_DEVICES"));
 }
 
+TEST_CASE("no list is written, and no rank is bound by GPU, where others choose the GPUs") {
+    const auto choice = [](const toporun::env::Job& of) {
+        return setting(plan(hgx_h100(), of), "CUDA_VISIBLE_DEVICES");
+    };
+    toporun::env::Job cpu = job(4);
+    cpu.cpu_job = true;
+    CHECK(choice(cpu).reason.find("run on CPUs") != std::string::npos);
+    for (const auto& rank : plan(hgx_h100(), cpu).ranks) CHECK_FALSE(rank.gpu);
+    toporun::env::Job launcher = job(4);
+    launcher.gpu_list_by = "the launcher has a list";
+    CHECK(choice(launcher).reason == "the launcher has a list");
+    CHECK(plan(hgx_h100(), launcher).ranks[3].gpu == 3);
+    CHECK(plan(hgx_h100(), launcher).binds);
+    toporun::env::Job bound = job(4);
+    bound.gpu_bind = "--gpu-bind=map_gpu:3,2,1,0";
+    CHECK(choice(bound).reason.find("map_gpu") != std::string::npos);
+    CHECK_FALSE(plan(hgx_h100(), bound).ranks[3].gpu);
+    CHECK_FALSE(plan(hgx_h100(), bound).binds);
+    toporun::env::Job text = job(4);
+    text.rank_gpus_unknown = "a text chooses";
+    CHECK_FALSE(plan(hgx_h100(), text).ranks[3].gpu);
+    CHECK_FALSE(plan(hgx_h100(), text).binds);
+    CHECK(plan(hgx_h100(), text).bind_reason == "a text chooses");
+}
+
 }  // namespace

@@ -133,6 +133,9 @@ TEST_CASE("more ranks than GPUs is a fault, with the numbers") {
     mpi.launcher = "openmpi";  // perhaps a program without GPUs
     REQUIRE(too_many(plan(hgx_h100(), mpi)));
     CHECK(too_many(plan(hgx_h100(), mpi))->severity == env::Severity::note);
+    env::Job cpu = job(64);
+    cpu.cpu_job = true;
+    CHECK_FALSE(too_many(plan(hgx_h100(), cpu)));
     const auto found = too_many(plan(hgx_h100(), job(8), visible("0,1")));
     REQUIRE(found);
     CHECK(found->evidence == "CUDA_VISIBLE_DEVICES=0,1, of 8 GPUs");

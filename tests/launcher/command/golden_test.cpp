@@ -54,6 +54,11 @@ tests::FakeHost golden_host() {
     host.files["aws.yaml"] = "compute_environment: AMAZON_SAGEMAKER\n";
     host.files["rankfile"] = "rank 0=node-a slot=0\n";
     host.files["train.sh"] = "torchrun train.py\n";
+    host.files["submit.sh"] = "#!/bin/bash\nsbatch --nodes=2 job.slurm\n";
+    host.files["docker.sh"] =
+        "# tested in docker\ntorchrun train.py --data /data/docker/x --deepspeed z.json\n";
+    host.files["held.sh"] = "RUN=\"srun -n 4\"\n$RUN python train.py\n";
+    host.files["default.sh"] = "${RUN:-srun -n 4} python train.py\n";
     for (const char* name : {"./a", "./b", "./t", "./prog", "/abs/python"})
         host.programs[name] = tests::kElf;
     return host;
