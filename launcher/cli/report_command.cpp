@@ -6,9 +6,8 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "launcher/cli/subcommands.hpp"
-#include "launcher/failures/failure_log.hpp"
+#include "launcher/failures/log_scan.hpp"
 #include "launcher/log/source.hpp"
-#include "launcher/log/stream.hpp"
 #include "launcher/process/node_files.hpp"
 #include "launcher/process/run_directory.hpp"
 #include "launcher/report/report.hpp"
@@ -86,10 +85,8 @@ RunFacts read_logs(const std::vector<std::string>& names) {
     for (const std::string& file : log_files(names)) {
         facts.logs.push_back(file == "-" ? "standard input" : file);
         failures.begin_file(facts.logs.back());
-        LogStream stream(model);
-        read_log_lines(file, [&](std::string_view line, bool cut) {
-            failures.add(line, &stream.add(line, cut));
-        });
+        failures::LogScan scan(model, failures);
+        read_log_blocks(file, [&](std::string_view lines, bool cut) { scan.add(lines, cut); });
     }
     facts.failure = failures.verdict();
     facts.line_findings = failures.evidence().findings;

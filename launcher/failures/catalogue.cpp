@@ -97,6 +97,7 @@ Catalogue::Catalogue(const std::vector<std::pair<std::string_view, std::string_v
                 }
                 filter_.add(lines_.back().pattern.key(),
                             static_cast<std::uint16_t>(lines_.size() - 1));
+                anchors_.add(lines_.back().pattern.anchor());
             }
         }
         file.finish();
@@ -119,6 +120,7 @@ void Catalogue::add_finding(TomlTable& row) {
         }
         finding_filter_.add(finding.patterns.back().key(),
                             static_cast<std::uint16_t>(findings_.size()));
+        anchors_.add(finding.patterns.back().anchor());
     }
     findings_.push_back(std::move(finding));
 }

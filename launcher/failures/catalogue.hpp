@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/failures/anchors.hpp"
 #include "launcher/failures/pattern.hpp"
 
 namespace toporun {
@@ -77,6 +78,8 @@ class Catalogue {
     const PatternFilter& filter() const { return filter_; }
     const std::vector<KnownFinding>& findings() const { return findings_; }
     const PatternFilter& finding_filter() const { return finding_filter_; }
+    /// A line without any of them matches nothing of the catalogue.
+    const Anchors& anchors() const { return anchors_; }
 
     struct Match {
         const KnownLine* line = nullptr;
@@ -97,6 +100,7 @@ class Catalogue {
     PatternFilter filter_;
     std::vector<KnownFinding> findings_;
     PatternFilter finding_filter_;  ///< by position in findings_
+    Anchors anchors_;
 };
 
 }  // namespace toporun::launcher::failures

@@ -14,7 +14,6 @@ namespace {
 constexpr std::size_t kMostEvents = 8192;
 constexpr std::size_t kMostStreams = 16384;
 constexpr std::size_t kMostRows = 65536;
-constexpr std::size_t kMostProcesses = 65536;
 constexpr std::size_t kEvidenceBytes = 900;  // PyTorch's out-of-memory texts whole
 constexpr std::size_t kAddedWithin = 10;     ///< lines of a help text
 
@@ -104,26 +103,31 @@ FailureLog::Stream& FailureLog::stream_of(const Origin& origin) {
 }
 
 void FailureLog::see(const Origin& origin) {
-    if (origin.rank) evidence_.ranks_seen.insert(*origin.rank);
+    if (origin.rank) {
+        evidence_.ranks_seen.insert(*origin.rank);
+        const auto rank = static_cast<std::size_t>(*origin.rank);
+        if (*origin.rank >= 0 && rank < known_ranks_.size()) known_ranks_.set(rank);
+    }
     if (origin.local_rank) evidence_.local_ranks_seen.insert(*origin.local_rank);
     if (origin.task && (origin.local_rank || origin.rank)) evidence_.slurm_agents = true;
 }
 
 void FailureLog::add(std::string_view line, const detect::nccl_log::Line* nccl) {
-    if (evidence_.files.empty()) begin_file("");
-    ++place_.line;
-    ++place_.order;
-    evidence_.file_lines.back() = place_.line;
+    pass(1);
     if (nccl != nullptr && nccl->record.level != detect::nccl_log::Level::bare)
-        add_nccl(*nccl, line);
+        if (NcclProcess* const process = process_of(nccl->record)) add_nccl(*nccl, *process);
     const std::string_view text = cleaned(line, store_);
-    catalogue_.finding_filter().find(text, candidates_);
-    if (!candidates_.empty()) add_findings(text, line);
-    catalogue_.filter().find(text, candidates_);
+    candidates_.clear();
+    if (catalogue_.anchors().any_in(text)) {
+        catalogue_.finding_filter().find(text, candidates_);
+        if (!candidates_.empty()) add_findings(text, line);
+        catalogue_.filter().find(text, candidates_);
+    }
     const bool may_label =
         !text.empty() && (text.front() == '[' || text.front() == ' ' || text.front() == '(' ||
                           std::isdigit(static_cast<unsigned char>(text.front())) != 0);
     if (candidates_.empty() && open_blocks_ == 0 && !may_label) return;
+    if (candidates_.empty() && is_idle() && tells_no_rank(text)) return;
     PrefixedLine prefixed = strip_prefixes(text, pdsh_hosts_);
     see(prefixed.origin);
     if (candidates_.empty() && open_blocks_ == 0) return;
@@ -155,55 +159,6 @@ void FailureLog::add_findings(std::string_view text, std::string_view raw) {
         else if (findings.size() < kMostFindings)
             findings.push_back({&known, std::move(what), cut(raw), 1});
     }
-}
-
-void FailureLog::add_interfaces(const std::vector<detect::nccl_log::Interface>& interfaces) {
-    constexpr std::size_t kMostInterfaces = 256;
-    for (const detect::nccl_log::Interface& interface : interfaces)
-        if (evidence_.interfaces.size() < kMostInterfaces)
-            evidence_.interfaces.emplace(interface.name, interface.address);
-}
-
-/// `NET : Using interface eth0:10.0.0.1<0>`, up to 2.4.
-void FailureLog::add_old_interface(std::string_view message) {
-    static const Pattern pattern("NET : Using interface {name}:{address}<");
-    if (const auto found = pattern.match(message))
-        add_interfaces({{cut(*found->text("name")), cut(*found->text("address"))}});
-}
-
-/// Which process is which rank, and how its log ends.
-void FailureLog::add_nccl(const detect::nccl_log::Line& line, std::string_view) {
-    const detect::nccl_log::Record& record = line.record;
-    const auto key = std::pair(std::string(record.host), record.pid);
-    if (evidence_.nccl.size() >= kMostProcesses && !evidence_.nccl.contains(key)) return;
-    NcclProcess& process = evidence_.nccl[key];
-    process.last = place_;
-    if (const auto* init = std::get_if<detect::nccl_log::Init>(&line.event)) {
-        const bool larger = !evidence_.world_size || init->ranks >= *evidence_.world_size;
-        if (larger) evidence_.world_size = init->ranks;
-        if (!process.rank || larger) {
-            process.rank = init->rank;
-            process.device = init->cuda_device ? init->cuda_device : record.device;
-            process.bus_id = init->bus_id;
-        }
-        process.ended = false;
-    }
-    if (const auto* bootstrap = std::get_if<detect::nccl_log::Bootstrap>(&line.event))
-        add_interfaces(bootstrap->interfaces);
-    if (const auto* devices = std::get_if<detect::nccl_log::NetworkDevices>(&line.event))
-        add_interfaces(devices->interfaces);
-    add_old_interface(record.message);
-    if (const auto* variable = std::get_if<detect::nccl_log::Variable>(&line.event);
-        variable != nullptr && evidence_.variables.size() < 256)
-        evidence_.variables.emplace(variable->name, cut(variable->value));
-    if (std::holds_alternative<detect::nccl_log::Collective>(line.event)) return;
-    const std::string_view message = record.message;
-    for (const char* end : {"Destroy COMPLETE", "Abort COMPLETE", "ENV/Plugin: Closing",
-                            "commDestroy", "Destroy START"})
-        if (message.find(end) != message.npos) process.ended = true;
-    if (message.find("Connection closed by remote peer") != message.npos ||
-        message.find("-> 6") != message.npos)
-        process.failed = true;
 }
 
 void FailureLog::add_message(const PrefixedLine& line, std::string_view raw, Stream& stream) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <bitset>
 #include <deque>
 #include <optional>
 #include <string>
@@ -17,12 +19,30 @@ namespace toporun::launcher::failures {
 class FailureLog {
   public:
     explicit FailureLog(const Catalogue& catalogue = Catalogue::builtin());
+    FailureLog(FailureLog&&) = default;
+    FailureLog(const FailureLog&) = delete;
 
     /// The lines that follow are of this file.
     void begin_file(const std::string& name);
     /// One line. `nccl`: the same line as NCCL's, null when it is none.
     void add(std::string_view line, const detect::nccl_log::Line* nccl = nullptr);
 
+    // The short ways of LogScan. They do what add() does, for lines without an anchor of the
+    // catalogue.
+
+    /// No block of lines is open that any line may end, and no word is known to be a host.
+    bool is_idle() const { return open_blocks_ == 0 && pdsh_hosts_.empty(); }
+    /// True for a line whose prefixes tell of no rank that is not known yet. While is_idle() only.
+    bool tells_no_rank(std::string_view line) const;
+    /// Lines without an anchor that tell of no rank.
+    void pass(std::uint64_t lines);
+    /// The same for a record of NCCL's, of the process as process_of() gave it.
+    void pass_record(const detect::nccl_log::Line& nccl, NcclProcess& process);
+    /// What is known of the record's process, as long as the FailureLog; null when there are too
+    /// many.
+    NcclProcess* process_of(const detect::nccl_log::Record& record);
+
+    const Catalogue& catalogue() const { return catalogue_; }
     const Evidence& evidence() const { return evidence_; }
     /// The first cause; nothing when no line tells of a failure.
     std::optional<Verdict> verdict() const;
@@ -48,7 +68,7 @@ class FailureLog {
 
     Stream& stream_of(const Origin& origin);
     void see(const Origin& origin);
-    void add_nccl(const detect::nccl_log::Line& line, std::string_view raw);
+    void add_nccl(const detect::nccl_log::Line& line, NcclProcess& process);
     void add_findings(std::string_view text, std::string_view raw);
     void add_interfaces(const std::vector<detect::nccl_log::Interface>& interfaces);
     void add_old_interface(std::string_view message);
@@ -70,6 +90,10 @@ class FailureLog {
     std::map<std::string, std::size_t> kept_;          ///< event by stream and line
     std::set<std::string, std::less<>> pdsh_hosts_;
     std::vector<std::uint16_t> candidates_;
+    /// By the low bits of the process id: a node's ranks take turns.
+    std::array<std::map<std::pair<std::string, std::int64_t>, NcclProcess>::value_type*, 64>
+        recent_{};
+    std::bitset<1024> known_ranks_;  ///< the low ones of evidence_.ranks_seen
     std::string store_;
     Place place_;
     bool closing_ = false;  ///< of the present file

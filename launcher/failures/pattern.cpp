@@ -5,6 +5,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "launcher/failures/anchors.hpp"
+
 namespace toporun::launcher::failures {
 namespace {
 
@@ -109,6 +111,11 @@ Pattern::Pattern(std::string_view text) {
             best = score;
             key_ = four_bytes(token.text.data() + i);
         }
+    }
+    for (const Token& token : tokens_) {
+        if (token.kind != Kind::literal) continue;
+        const std::string_view anchor = Anchors::rarest(token.text);
+        if (Anchors::score(anchor) > Anchors::score(anchor_)) anchor_ = anchor;
     }
     if (best < 0) throw std::invalid_argument("no four literal bytes in a row");
 }

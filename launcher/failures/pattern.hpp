@@ -40,6 +40,8 @@ class Pattern {
     std::optional<Captures> match(std::string_view line) const;
     /// The rarest four bytes that every matching line holds.
     std::uint32_t key() const { return key_; }
+    /// The best anchor that every matching line holds (anchors.hpp); "" when there is none.
+    const std::string& anchor() const { return anchor_; }
 
   private:
     enum class Kind { literal, number, word, text };
@@ -58,6 +60,7 @@ class Pattern {
     bool from_beginning_ = false;
     bool to_end_ = false;
     std::uint32_t key_ = 0;
+    std::string anchor_;
 };
 
 /// Which of many patterns a line may match, in one pass over it.

@@ -30,8 +30,13 @@ std::size_t CollectiveCounts::Hash::operator()(const Key& key) const {
 }
 
 CollectiveCounts::Member* CollectiveCounts::member_of(const Key& key) {
+    Recent& recent = recent_[Hash()(key) % recent_.size()];
+    if (recent.key == key) return &members_[recent.member];
     const auto found = at_.find(key);
-    if (found != at_.end()) return &members_[found->second];
+    if (found != at_.end()) {
+        recent = {key, found->second};
+        return &members_[found->second];
+    }
     if (members_.size() >= kCallers) return nullptr;
     at_.emplace(key, members_.size());
     members_.emplace_back();
@@ -44,6 +49,7 @@ void CollectiveCounts::name(std::size_t process, std::uint64_t pointer, const st
     if (const auto found = at_.find(key); found != at_.end()) {
         if (members_[found->second].group == group) return;
         at_.erase(found);
+        recent_.fill({});
     }
     if (Member* member = member_of(key)) member->group = group;
 }

@@ -69,6 +69,10 @@ class CollectiveCounts {
     struct Hash {
         std::size_t operator()(const Key& key) const;
     };
+    struct Recent {
+        Key key{SIZE_MAX, 0};
+        std::size_t member = 0;
+    };
     Member* member_of(const Key& key);
 
     static constexpr std::size_t kSizes = 65;  ///< power of two of the size class + 1; 0 = none
@@ -76,6 +80,7 @@ class CollectiveCounts {
     std::array<std::array<Sum, kSizes>, detect::nccl_log::kFunctions> sums_{};
     std::vector<Member> members_;
     std::unordered_map<Key, std::size_t, Hash> at_;
+    std::array<Recent, 64> recent_{};  ///< ranks take turns
 };
 
 }  // namespace toporun::launcher

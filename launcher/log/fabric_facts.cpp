@@ -8,10 +8,10 @@ namespace {
 
 using namespace detect::nccl_log;
 
-constexpr std::size_t kMostEntries = 64;  // of each list
+constexpr std::size_t kMostFabricRows = 64;  // of each list
 
 void add_new(std::vector<int>& numbers, int number) {
-    if (numbers.size() < kMostEntries &&
+    if (numbers.size() < kMostFabricRows &&
         std::find(numbers.begin(), numbers.end(), number) == numbers.end())
         numbers.push_back(number);
 }
@@ -24,7 +24,7 @@ void add_pair(std::vector<LogQueuePairs>& rows, const QueuePair& pair) {
     const auto row = std::find_if(rows.begin(), rows.end(), same);
     if (row != rows.end())
         ++row->count;
-    else if (rows.size() < kMostEntries)
+    else if (rows.size() < kMostFabricRows)
         rows.push_back({pair.device, pair.port, pair.mtu_bytes, pair.gid_index, 1});
 }
 
@@ -32,7 +32,7 @@ void add_device(std::vector<VirtualDevice>& rows, const VirtualDevice& device) {
     const auto same = [&](const VirtualDevice& row) {
         return row.number == device.number && row.name == device.name;
     };
-    if (rows.size() < kMostEntries && std::none_of(rows.begin(), rows.end(), same))
+    if (rows.size() < kMostFabricRows && std::none_of(rows.begin(), rows.end(), same))
         rows.push_back(device);
 }
 
@@ -40,7 +40,7 @@ void add_device(std::vector<VirtualDevice>& rows, const VirtualDevice& device) {
 
 void LogFabric::add_adapters(const std::string& host, const std::vector<std::string>& ports) {
     constexpr std::size_t kMostHosts = 4096;
-    if (!ports.empty() && adapters.size() < kMostHosts && ports.size() <= kMostEntries)
+    if (!ports.empty() && adapters.size() < kMostHosts && ports.size() <= kMostFabricRows)
         adapters.try_emplace(host, ports);
 }
 

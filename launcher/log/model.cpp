@@ -40,6 +40,13 @@ std::optional<std::uint64_t> pointer_number(std::string_view text) {
 
 }  // namespace
 
+void LogModel::add(const Line& line, std::size_t process) {
+    ++summary_.lines;
+    processes_.count_line(process);
+    if (const auto* call = std::get_if<Collective>(&line.event)) return add(process, *call);
+    add(process, line.record, line.event);
+}
+
 void LogModel::add(const Line& line) {
     if (const auto* rank = std::get_if<TestRank>(&line.event)) add(*rank);
     if (!line.from_nccl()) return;
@@ -48,6 +55,7 @@ void LogModel::add(const Line& line) {
     ProcessNumber process;
     if (line.record.level != Level::bare)
         process = processes_.count_line(line.record.host, line.record.pid);
+    if (const auto* call = std::get_if<Collective>(&line.event)) return add(process, *call);
     add(process, line.record, line.event);
 }
 

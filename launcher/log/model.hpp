@@ -96,6 +96,11 @@ class LogModel {
   public:
     /// The line may go afterwards.
     void add(const detect::nccl_log::Line& line);
+    /// The same for a record of the process that process_of() gave: without a search.
+    void add(const detect::nccl_log::Line& record, std::size_t process);
+    std::optional<std::size_t> process_of(const detect::nccl_log::Record& record) {
+        return processes_.number_of(record.host, record.pid);
+    }
     void add_cut_line() { ++summary_.cut; }
     /// Records that are not read because another process's text may be within (torn.hpp).
     void add_lost_records(std::uint64_t count) {

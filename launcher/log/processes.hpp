@@ -17,6 +17,10 @@ class Processes {
     /// The number of the process, which writes one more line. Nothing when there are too many.
     std::optional<std::size_t> count_line(std::string_view host, std::int64_t pid);
 
+    void count_line(std::size_t process) { ++processes_[process].lines; }
+    /// The number of the process, which is added when it is new.
+    std::optional<std::size_t> number_of(std::string_view host, std::int64_t pid);
+
     const std::string& host(std::size_t process) const;
     std::int64_t pid(std::size_t process) const { return processes_[process].pid; }
     std::size_t size() const { return processes_.size(); }
@@ -40,7 +44,6 @@ class Processes {
         std::size_t operator()(const Key& key) const;
     };
 
-    std::optional<std::size_t> number_of(std::string_view host, std::int64_t pid);
     std::optional<std::uint32_t> host_number(std::string_view host);
 
     static constexpr std::size_t kRecent = 64;  ///< a node's ranks take turns

@@ -64,39 +64,66 @@ class Bytes {
     std::vector<char> block_ = std::vector<char>(kBlock);
 };
 
-/// Cuts bytes into lines of bounded length.
+/// Cuts bytes into blocks of whole lines, of bounded length each.
 class Lines {
   public:
-    explicit Lines(const TakeLine& take) : take_(take) {}
+    explicit Lines(const TakeLines& take) : take_(take) {}
 
     void add(std::string_view bytes) {
-        while (!bytes.empty()) {
-            const std::size_t end = bytes.find('\n');
-            const std::string_view part = bytes.substr(0, end);
-            const bool whole = end != std::string_view::npos;
-            if (whole && line_.empty() && part.size() <= kLongestLogLine) {
-                take_(part, false);  // the usual case, without a copy
-            } else {
-                const std::size_t room = kLongestLogLine - line_.size();
-                line_.append(part.substr(0, room));
-                cut_ |= part.size() > room;
-                if (whole) finish();
-            }
-            bytes.remove_prefix(whole ? end + 1 : bytes.size());
-        }
+        if (!line_.empty() || cut_) bytes = close_line(bytes);
+        const std::size_t last = bytes.rfind('\n');
+        const std::size_t whole = last == std::string_view::npos ? 0 : last + 1;
+        add_whole(bytes.substr(0, whole));
+        add_open(bytes.substr(whole));
     }
     /// The last line may have no line end: its writer was killed.
-    void finish() {
+    void end() {
+        if (!line_.empty() || cut_) finish(false);
+    }
+
+  private:
+    void finish(bool with_end) {
+        if (with_end && !cut_) line_ += '\n';
         take_(line_, cut_);
         line_.clear();
         cut_ = false;
     }
-    void end() {
-        if (!line_.empty() || cut_) finish();
+    void add_open(std::string_view part) {
+        const std::size_t room = kLongestLogLine - line_.size();
+        line_.append(part.substr(0, room));
+        cut_ |= part.size() > room;
+    }
+    /// Adds to the line that is open; what stands behind it.
+    std::string_view close_line(std::string_view bytes) {
+        const std::size_t end = bytes.find('\n');
+        add_open(bytes.substr(0, end));
+        if (end == std::string_view::npos) return {};
+        finish(true);
+        return bytes.substr(end + 1);
+    }
+    void add_whole(std::string_view lines) {
+        if (lines.size() <= kLongestLogLine + 1) {  // the usual case of a pipe
+            if (!lines.empty()) take_(lines, false);
+            return;
+        }
+        // A line that is too long has no line end in the middle of kLongestLogLine bytes.
+        std::size_t begin = 0;
+        for (std::size_t at = 0; at < lines.size();) {
+            const std::size_t most = std::min(kLongestLogLine + 1, lines.size() - at);
+            const std::size_t last = lines.substr(at, most).rfind('\n');
+            if (last != std::string_view::npos) {
+                at += last + 1;
+                continue;
+            }
+            if (at > begin) take_(lines.substr(begin, at - begin), false);
+            const std::size_t end = lines.find('\n', at);
+            take_(lines.substr(at, kLongestLogLine), true);
+            begin = at = end + 1;
+        }
+        if (begin < lines.size()) take_(lines.substr(begin), false);
     }
 
-  private:
-    const TakeLine& take_;
+    const TakeLines& take_;
     std::string line_;
     bool cut_ = false;
 };
@@ -247,6 +274,17 @@ std::vector<std::string> log_files(std::span<const std::string> names) {
 }
 
 void read_log_lines(const std::string& file, const TakeLine& take) {
+    read_log_blocks(file, [&](std::string_view lines, bool cut) {
+        if (cut) return take(lines, true);
+        while (!lines.empty()) {
+            const std::size_t end = lines.find('\n');
+            take(lines.substr(0, end), false);
+            lines.remove_prefix(end == std::string_view::npos ? lines.size() : end + 1);
+        }
+    });
+}
+
+void read_log_blocks(const std::string& file, const TakeLines& take) {
     Bytes bytes(file);
     Lines lines(take);
     std::string_view piece = bytes.next();

@@ -13,6 +13,10 @@ namespace toporun::launcher {
 /// One line without its line end, and whether it was longer than kLongestLogLine and cut.
 using TakeLine = std::function<void(std::string_view line, bool cut)>;
 
+/// Whole lines, each with its line end but for the last of a file. `cut`: it is one line that was
+/// longer than kLongestLogLine, without its line end. Of the other lines none is longer.
+using TakeLines = std::function<void(std::string_view lines, bool cut)>;
+
 /// The files that `names` stand for, each directory replaced by the text files below it, by name
 /// (hidden ones, links and what is no text are left out, at most kMostLogFiles). "-" is standard
 /// input. Throws Error for a name that is not there and for a directory without such a file.
@@ -23,5 +27,7 @@ inline constexpr std::size_t kMostLogFiles = 4096;
 /// its first bytes. "-" is standard input. Throws Error when it cannot be read, and for packed data
 /// that is damaged; what was read before has been handed over then.
 void read_log_lines(const std::string& file, const TakeLine& take);
+/// The same, many lines at a time.
+void read_log_blocks(const std::string& file, const TakeLines& take);
 
 }  // namespace toporun::launcher

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,6 +20,25 @@ class LogStream {
     /// A line without its line end. `cut`: it was longer and its rest is lost. Returns what it
     /// says, valid until the next call and as long as `line`.
     const detect::nccl_log::Line& add(std::string_view line, bool cut = false);
+
+    // The short ways of failures::LogScan.
+
+    /// Lines without a record and without other words of NCCL may be left out now.
+    bool may_pass() const { return torn_.may_pass(); }
+    void pass() { torn_.pass(); }
+    /// Nothing was torn so far.
+    bool is_whole() const { return torn_.is_whole(); }
+    /// Takes a record that stands alone in its line; false when it must come through add().
+    /// `process`: as process_of() gave it.
+    bool add_alone(const detect::nccl_log::Line& line, std::size_t process) {
+        if (!torn_.at_once(line.record)) return false;
+        model_.add(line, process);
+        return true;
+    }
+    /// The model's number of the record's process.
+    std::optional<std::size_t> process_of(const detect::nccl_log::Record& record) {
+        return model_.process_of(record);
+    }
 
   private:
     LogModel& model_;

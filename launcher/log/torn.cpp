@@ -93,6 +93,26 @@ bool TornLines::put_host_right(std::string_view text, Line& line) {
     return false;
 }
 
+bool TornLines::at_once(const Record& record) {
+    constexpr int kSure = 3;
+    if (any_torn_ || holding_ || !open_.empty() || !doubtful_.empty()) return false;
+    auto& sure = sure_[static_cast<std::size_t>(record.pid) % sure_.size()];
+    if (sure == nullptr || sure->first != record.pid) {
+        const auto known = hosts_.find(record.pid);
+        if (known == hosts_.end()) return false;
+        sure = &*known;
+    }
+    if (sure->second.seen < kSure || sure->second.name != record.host) return false;
+    any_bare_ = false;
+    ++records_;
+    if (last_.pid != record.pid || last_.host != record.host) {
+        ++turns_;
+        last_.pid = record.pid;
+        last_.host = record.host;
+    }
+    return true;
+}
+
 void TornLines::add(std::string_view text, Line& line) {
     if (is_record(line)) return add_record(text, line);
     any_bare_ = true;

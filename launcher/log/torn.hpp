@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -31,6 +32,15 @@ class TornLines {
 
     /// A plain line (nccl_log::plain_line()) and what it says.
     void add(std::string_view text, detect::nccl_log::Line& line);
+    /// True, and the record counted, when it may be taken as it is: nothing is torn so far, and its
+    /// process is known.
+    bool at_once(const detect::nccl_log::Record& record);
+    /// False while a line without a record may be the rest of one.
+    bool may_pass() const { return !holding_; }
+    /// A line without a record, while may_pass().
+    void pass() { any_bare_ = true; }
+    /// Nothing was torn so far.
+    bool is_whole() const { return !any_torn_ && !holding_ && doubtful_.empty(); }
     /// The stream ends here.
     void finish();
 
@@ -65,7 +75,8 @@ class TornLines {
 
     Take take_;
     std::unordered_map<std::int64_t, Host> hosts_;  ///< by process id; "" for several
-    std::set<std::string, std::less<>> names_;      ///< of hosts, the first ones
+    std::array<const std::pair<const std::int64_t, Host>*, 64> sure_{};  ///< of hosts_, by low bits
+    std::set<std::string, std::less<>> names_;  ///< of hosts, the first ones
     /// The first record of a process on a host whose name ends in another's: `1.2node-a` may be
     /// node-a. Kept until the process's next record tells.
     struct Doubtful {

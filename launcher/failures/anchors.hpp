@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace toporun::launcher::failures {
+
+/// Which lines hold one of many literal texts, at the speed of the memory: only every fourth place
+/// of a line is looked at, since of the four bytes in a row at four places of an anchor one is
+/// there.
+class Anchors {
+  public:
+    static constexpr std::size_t kBytes = 7;  ///< of an anchor
+
+    /// The rarest seven bytes in a row of `literal`, "" when it is shorter. As rare as the most
+    /// common four of them: each may be looked up.
+    static std::string_view rarest(std::string_view literal);
+    /// How good an anchor is: the higher, the rarer. -1 for "".
+    static int score(std::string_view anchor);
+
+    /// `literal` has seven bytes at least; with fewer every line holds it.
+    void add(std::string_view literal);
+    /// A level of NCCL before 2.4, ` INFO `, behind what may stand before one.
+    void add_level(std::string_view level);
+
+    /// Where four bytes of the first anchor that begins at `from` or later stand in `text`, npos
+    /// for none.
+    std::size_t find(std::string_view text, std::size_t from = 0) const;
+    bool any_in(std::string_view text) const { return find(text) != std::string_view::npos; }
+
+  private:
+    struct Entry {
+        std::uint32_t four = 0;  ///< bytes at `offset` of the anchor
+        std::uint32_t next = 0;  ///< position + 1 of the next one of the same hash
+        char anchor[kBytes] = {};
+        std::uint8_t offset = 0;
+        bool level = false;  ///< of add_level(): the first byte is any that may be there
+    };
+    static std::uint32_t hash(std::uint32_t four) { return (four * 2654435761u) >> 14; }
+    void add_window(std::string_view anchor, std::size_t offset, bool level);
+    bool confirmed(std::string_view text, std::size_t at) const;
+
+    static constexpr std::size_t kHeads = 1 << 11;
+
+    /// Which four bytes are of an anchor, by hash: 32 KiB, and few of them set.
+    std::vector<std::uint64_t> bits_ = std::vector<std::uint64_t>((std::size_t{1} << 18) / 64);
+    std::vector<std::uint32_t> heads_ = std::vector<std::uint32_t>(kHeads);
+    std::vector<Entry> entries_;
+    bool always_ = false;
+};
+
+}  // namespace toporun::launcher::failures

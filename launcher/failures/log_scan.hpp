@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/failures/anchors.hpp"
+#include "launcher/failures/failure_log.hpp"
+#include "launcher/log/stream.hpp"
+
+namespace toporun::launcher::failures {
+
+/// One stream of log text for a model and for the failures, at the speed of a search: of most lines
+/// it is known after one look that they tell nothing, and NCCL's records of processes that are
+/// known go to the model straight away. Everything else takes the long way: the results are the
+/// same.
+class LogScan {
+  public:
+    LogScan(LogModel& model, FailureLog& failures);
+
+    /// Whole lines as of read_log_blocks().
+    void add(std::string_view lines, bool cut);
+
+  private:
+    /// A record prefix `node-a:7:7 [0] NCCL INFO ` that was read before.
+    struct Prefix {
+        std::string text;
+        detect::nccl_log::Record record;  ///< its host is the beginning of `text`
+        NcclProcess* process = nullptr;   ///< of the failures
+        std::size_t number = 0;           ///< the process's in the model
+    };
+
+    bool holds_anchor(std::string_view line);
+    void add_line(std::string_view line);
+    const detect::nccl_log::Line& add_slowly(std::string_view line);
+    bool add_record(std::string_view line);
+    void remember(std::string_view line, const detect::nccl_log::Record& record);
+    Prefix& prefix_before(const char* message);
+
+    FailureLog& failures_;
+    LogStream stream_;
+    Anchors anchors_;  ///< of the catalogue, and what NCCL's own lines hold
+    std::vector<Prefix> prefixes_ = std::vector<Prefix>(1024);
+    detect::nccl_log::Line line_;
+    std::vector<std::uint32_t> ends_;  ///< of the block's lines
+    std::string_view block_;           ///< that is read
+    std::size_t anchor_ = 0;           ///< the next anchor in it that is known of
+    std::size_t last_at_ = 0;          ///< where the message of the last record began in its line
+    bool record_before_ = true;        ///< the last line may have been one
+    std::uint64_t passed_ = 0;         ///< lines that the failures do not know of yet
+};
+
+}  // namespace toporun::launcher::failures
