@@ -145,12 +145,11 @@ Parsed parse_no_graph(std::string_view message) {
 }  // namespace
 
 std::optional<Event> parse_fabric(std::string_view message) {
-    constexpr Parsed (*kParsers[])(std::string_view) = {
-        parse_driver,   parse_network_plugin, parse_queue_pair, parse_virtual_device,
-        parse_no_verbs, parse_mnnvl,          parse_coll_net,   parse_no_graph};
-    for (const auto parser : kParsers)
-        if (Parsed event = parser(message)) return event;
-    return std::nullopt;
+    constexpr Parser kParsers[] = {{" c", parse_driver},    {"IAF", parse_network_plugin},
+                                   {"N", parse_queue_pair}, {"N", parse_virtual_device},
+                                   {"FC", parse_no_verbs},  {" M", parse_mnnvl},
+                                   {"C", parse_coll_net},   {"C", parse_no_graph}};
+    return first_of(kParsers, message);
 }
 
 }  // namespace toporun::detect::nccl_log

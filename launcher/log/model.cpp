@@ -43,7 +43,6 @@ std::optional<std::uint64_t> pointer_number(std::string_view text) {
 void LogModel::add(const Line& line, std::size_t process) {
     ++summary_.lines;
     processes_.count_line(process);
-    if (const auto* call = std::get_if<Collective>(&line.event)) return add(process, *call);
     add(process, line.record, line.event);
 }
 
@@ -55,11 +54,14 @@ void LogModel::add(const Line& line) {
     ProcessNumber process;
     if (line.record.level != Level::bare)
         process = processes_.count_line(line.record.host, line.record.pid);
-    if (const auto* call = std::get_if<Collective>(&line.event)) return add(process, *call);
     add(process, line.record, line.event);
 }
 
 void LogModel::add(ProcessNumber process, const Record& record, const Event& event) {
+    if (const auto* call = std::get_if<Collective>(&event)) {  // most lines of some logs
+        ++summary_.kinds.lines[event.index()];
+        return add(process, *call);
+    }
     if (event.index() == 0 && setup_.add_graph(record.host, record.message)) {
         ++summary_.kinds.topology;
         return;

@@ -109,6 +109,7 @@ void check_same(const Read& a, const Read& b) {
     const LogSummary one = a.model.summary(), other = b.model.summary();
     CHECK(one.lines == other.lines);
     CHECK(one.unknown == other.unknown);
+    CHECK(one.kinds.lines == other.kinds.lines);
     CHECK(one.torn == other.torn);
     CHECK(one.nodes == other.nodes);
     CHECK(one.versions == other.versions);
