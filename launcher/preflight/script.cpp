@@ -126,11 +126,12 @@ void image_variables(const LaunchLine& line, std::vector<Finding>& findings) {
     if (lost.empty()) return;
     findings.push_back(
         {"image-variables-win", Severity::note,
-         fmt::format("{} of the job {} lost where the image sets {} too", join(lost, ", "),
-                     lost.size() == 1 ? "is" : "are", lost.size() == 1 ? "it" : "them"),
+         fmt::format("{} of the job {} lost where the image sets {} too",
+                     printable(join(lost, ", ")), lost.size() == 1 ? "is" : "are",
+                     lost.size() == 1 ? "it" : "them"),
          fmt::format("--container-image, {}", list ? list->words : "no --container-env"),
          "the image's value holds, without a word",
-         fmt::format("srun --container-env={}", join(lost, ",")), "",
+         fmt::format("srun --container-env={}", printable(join(lost, ","))), "",
          "NVIDIA's PyTorch images set some; or toporun inside the container"});
 }
 

@@ -2,6 +2,10 @@
 
 #include <sys/wait.h>
 
+#include <algorithm>
+
+#include "env/filled_in.hpp"
+#include "env/rank_count.hpp"
 #include "launcher/report/json_values.hpp"
 #include "launcher/report/judge.hpp"
 #include "launcher/report/mask.hpp"
@@ -227,6 +231,22 @@ std::vector<std::string> program_words(const Command& command) {
     return masked_command(std::vector<std::string>(first, command.argv.end()));
 }
 
+/// Words and variables that stand for what was left out.
+Json filled_in_array(const Command& command, const Launch& launch, const env::Plan& plan) {
+    Json filled = masked_command(filled_in_words(command.argv, launch.argv));
+    const auto stands_for = [](const std::string& name) {
+        const auto in = [&](const auto& names) {
+            return std::find(names.begin(), names.end(), name) != names.end();
+        };
+        return name == env::kRankCountVariable || in(env::kRendezvousVariables) ||
+               in(env::kRankVariables);
+    };
+    for (const env::Setting& setting : plan.settings)
+        if (setting.exported && setting.value && stands_for(setting.name))
+            filled.push_back(setting.name + "=" + *setting.value);
+    return filled;
+}
+
 }  // namespace
 
 std::string settings_json(const env::Plan& plan) {
@@ -259,7 +279,7 @@ std::string dry_run_json(const Command& command, const Launch& launch, const env
                    {"ranks_per_node", or_null(plan.ranks_per_node)},
                    {"command", masked_command(launch.argv)},
                    {"exported", exported},
-                   {"filled_in", masked_command(filled_in_words(command.argv, launch.argv))},
+                   {"filled_in", filled_in_array(command, launch, plan)},
                    {"rewrite", rewrite_text(launch.rewrite)},
                    {"export_only_reason", or_null(command.export_only_reason)},
                    {"notes", launch.notes},

@@ -109,6 +109,7 @@ class TwoTorchruns(TwoNodes, Case):
         self.assertEqual({name: value for name, value in shown["exported"].items() if name.startswith("PET_")},
                          {"PET_NNODES": "2", "PET_NODE_RANK": "1", "PET_MASTER_ADDR": "127.0.0.1",
                           "PET_MASTER_PORT": "21584"})
+        self.assertIn("PET_NODE_RANK=1", shown["filled_in"])
         reasons = {s["name"]: s["reason"] for s in shown["settings"]}
         self.assertIn("SLURM_NODE_ALIASES", reasons["PET_MASTER_ADDR"])
         self.assertNotIn("rendezvous-loopback", [finding["id"] for finding in shown["findings"]])

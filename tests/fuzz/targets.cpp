@@ -17,6 +17,8 @@
 #include "detect/nccl_log/line.hpp"
 #include "fake_host.hpp"
 #include "launcher/command/launch.hpp"
+#include "launcher/fill/fill_in.hpp"
+#include "launcher/preflight/preflight.hpp"
 #include "tree_text.hpp"
 #include "untouched.hpp"
 
@@ -141,6 +143,24 @@ void run_sys_tree(std::string_view text) {
     check_saved(machine);
 }
 
+/// What is filled in and what is said of a line: nothing of it acts on a terminal.
+void check_line(const launcher::Command& command, const launcher::Environment& environment,
+                const env::Plan& plan) {
+    launcher::MeetingFacts facts;
+    facts.listening = {29500};
+    facts.first_host = "n1";
+    const launcher::FilledIn filled =
+        fill_in(find_gaps(command, environment), facts, environment, {}, plan, {{}, true});
+    std::vector<env::Finding> findings = preflight(command, environment, {});
+    findings.insert(findings.end(), filled.findings.begin(), filled.findings.end());
+    for (const env::Finding& finding : findings)
+        for (const std::string* said : {&finding.what, &finding.evidence, &finding.fix})
+            require(printable(*said) == *said, "a finding holds what a terminal acts on");
+    for (const env::Setting& setting : filled.settings)
+        require(!setting.exported || !environment.contains(setting.name),
+                "what was given is changed");
+}
+
 /// A command line, one word a line; behind a byte 0x01 variables, NAME=VALUE a line; behind another
 /// the text of every file that is read (host files, scripts, configurations).
 void run_command_line(std::string_view text) {
@@ -174,6 +194,7 @@ void run_command_line(std::string_view text) {
                        {"/N", "/N/plan"}, variables_of_ranks(command, environment), host);
     const std::string changed = tests::touched(words, command, launch.argv);
     require(changed.empty(), changed);
+    check_line(command, variables_of_ranks(command, environment), plan);
 }
 
 /// "nvidia-smi topo -m" as a file name: "nvidia-smi-topo-m".
