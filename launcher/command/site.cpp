@@ -137,6 +137,14 @@ Site site_of(std::span<const Known> table, const std::string& name,
     return {};
 }
 
+Site site_at(std::span<const std::string> argv, std::size_t word) {
+    if (!is_python(argv[word])) return site_of(kCommands, base_name(argv[word]), argv, word + 1);
+    const PythonModule module = python_module(argv, word);
+    Site site = site_of(kModules, module.module, argv, std::min(module.word, argv.size()));
+    site.module = true;
+    return site;
+}
+
 }  // namespace
 
 bool is_launcher_name(const std::string& word) {
@@ -149,16 +157,16 @@ bool is_launcher_name(const std::string& word) {
 Site find_site(std::span<const std::string> argv, std::size_t word, const Host& host) {
     Site site;
     if (word >= argv.size()) return site;
-    if (is_python(argv[word])) {
-        const PythonModule module = python_module(argv, word);
-        site = site_of(kModules, module.module, argv, std::min(module.word, argv.size()));
-        site.module = true;
-    } else {
-        site = site_of(kCommands, base_name(argv[word]), argv, word + 1);
-    }
+    site = site_at(argv, word);
     site.word = word;
     site.path = host.find_executable(argv[word]);
     return site;
+}
+
+Role role_of(std::span<const std::string> argv, std::size_t word) {
+    const Peeled peeled = peel_prefixes(argv, word);
+    if (peeled.opaque || peeled.inner >= argv.size()) return Role::none;
+    return site_at(argv, peeled.inner).role;
 }
 
 Site find_site(std::span<const std::string> argv, const Peeled& peeled, const Host& host) {

@@ -35,4 +35,7 @@ Site find_site(std::span<const std::string> argv, const Peeled& peeled, const Ho
 /// The same for words that no prefix stands in front of.
 Site find_site(std::span<const std::string> argv, std::size_t word, const Host& host);
 
+/// What the words at `word`, behind prefixes of their own, are for toporun. No host is asked.
+Role role_of(std::span<const std::string> argv, std::size_t word);
+
 }  // namespace toporun::launcher

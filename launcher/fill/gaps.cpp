@@ -11,6 +11,7 @@
 #include "env/interface_model.hpp"
 #include "launcher/command/families.hpp"
 #include "launcher/command/program.hpp"
+#include "launcher/command/site.hpp"
 #include "launcher/command/step.hpp"
 #include "launcher/preflight/endpoint.hpp"
 
@@ -206,6 +207,8 @@ Gaps find_gaps(const Command& command, const Environment& environment) {
     }
     if (launcher == "srun" && line.torchrun != nullptr) return srun_gap(command, line);
     if (!is_python(base_name(command.program)) || command.program_at.size() != 1) return {};
+    // A launcher or a server tells what it starts its place itself.
+    if (role_of(command.argv, command.program_at.front()) != Role::none) return {};
     if (launcher == "plain") return line.in_step ? own_task_gap(environment) : Gaps{};
     const bool ranks = launcher == "openmpi" || launcher == "hydra" || launcher == "srun";
     return ranks && command.rewrite == Rewrite::inserted && command.job.same_host

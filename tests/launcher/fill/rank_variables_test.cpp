@@ -46,6 +46,8 @@ TEST_CASE("Python in a task of a step") {
         {"python train.py", "", {{"SLURM_PROCID", "8"}}},
         {"./train", ""},
         {"bash -c python", ""},
+        {"python -m sglang.launch_server --model m", ""},
+        {"ray start --block", ""},
     };
     for (const Row& row : rows) {
         CAPTURE(row.line);
@@ -88,6 +90,9 @@ TEST_CASE("Python behind the shim, which knows each rank's place") {
     CHECK(exported_text(filled("srun -n 4 python t.py", job)) == all + "23376");
     CHECK(exported_text(filled("mpirun -np 4 ./train", {})).empty());
     CHECK(exported_text(filled("mpirun -np 1 python t.py", {})).empty());
+    CHECK(exported_text(filled("mpirun -np 2 torchrun t.py", {})).empty());
+    CHECK(exported_text(filled("mpirun -np 2 numactl -N0 torchrun t.py", {})).empty());
+    CHECK(exported_text(filled("mpirun -np 2 python -m torch.distributed.run t.py", {})).empty());
     CHECK(exported_text(filled("mpirun -np 2 -H node-b:2 python t.py", {})).empty());
     CHECK(exported_text(filled("mpirun -np 1 python a.py : -np 1 python b.py", {})).empty());
     CHECK(exported_text(filled("mpirun -np 4 python t.py", {{"LOCAL_RANK", "0"}})).empty());
