@@ -143,29 +143,40 @@ std::string NodeFiles::write_report(RunFacts& facts, const std::vector<std::stri
     return fault;
 }
 
+/// Sets `text` to what the node's file holds now.
+std::string NodeFiles::write_node(const RunFacts& facts, bool ended, std::string& text) {
+    const std::string report = task_report(facts, place_, ended);
+    std::vector<std::string> reports = {report};
+    bool whole = ended;
+    std::string letters = letters_;
+    TaskMeeting meeting(place_, letters_);
+    if (place_.local_tasks > 1) {
+        reports = meeting.join(report, ended);
+        whole = meeting.complete() || (ended && meeting.alone());
+        if (meeting.alone()) letters += fmt::format("-{}", place_.local_task);
+    }
+    text = node_file(node_facts(facts, place_), place_, reports);
+    std::string fault =
+        files_.write(file_name(place_.node, letters, whole ? Kind::whole : Kind::part), text);
+    if (!fault.empty()) return fault;
+    files_.remove(file_name(place_.node, letters_, Kind::start));
+    if (whole) files_.remove(file_name(place_.node, letters, Kind::part));
+    return fault;
+}
+
+std::string NodeFiles::write_early(RunFacts& facts) {
+    std::string own;
+    std::vector<std::string> lines;
+    std::string fault = write_node(facts, false, own);
+    if (fault.empty() && (place_.leads() || !files_.exists("report.json")))
+        fault = write_report(facts, place_.leads() ? read_all() : std::vector{own}, lines);
+    return fault;
+}
+
 std::string NodeFiles::write_end(RunFacts& facts, std::vector<std::string>& lines) {
     std::string own;
-    bool whole = place_.local_tasks == 1;
-    std::string letters = letters_;
-    {
-        const std::string report = task_report(facts, place_);
-        std::vector<std::string> reports = {report};
-        TaskMeeting meeting(place_, letters_);
-        if (place_.local_tasks > 1) {
-            reports = meeting.join(report);
-            whole = meeting.complete() || meeting.alone();
-            if (meeting.alone()) letters += fmt::format("-{}", place_.local_task);
-        }
-        own = node_file(node_facts(facts, place_), place_, reports);
-        const Kind kind = whole ? Kind::whole : Kind::part;
-        if (std::string fault = files_.write(file_name(place_.node, letters, kind), own);
-            !fault.empty())
-            return fault;
-        files_.remove(file_name(place_.node, letters_, Kind::start));
-        if (whole) files_.remove(file_name(place_.node, letters_, Kind::part));
-    }
+    std::string fault = write_node(facts, true, own);
     // Whoever writes looks once more afterwards: the last one may have written in between.
-    std::string fault;
     for (bool written = false; fault.empty();) {
         if (all_ended()) return write_report(facts, read_all(), lines);
         if (written) return fault;

@@ -52,11 +52,15 @@ class NodeFiles {
     /// come to.
     std::string write_end(RunFacts& facts, std::vector<std::string>& lines);
 
+    /// The same before the command has ended, for the case that nothing can be written later.
+    std::string write_early(RunFacts& facts);
+
     /// The names of this run's node files.
     std::vector<std::string> names() const;
 
   private:
     bool all_ended() const;
+    std::string write_node(const RunFacts& facts, bool ended, std::string& text);
     std::string write_report(RunFacts& facts, const std::vector<std::string>& texts,
                              std::vector<std::string>& lines);
     std::vector<std::string> read_all() const;

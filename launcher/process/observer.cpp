@@ -115,8 +115,47 @@ class ObserverLoop {
     void read_signals() {
         signalfd_siginfo info{};
         while (::read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info))
-            if (info.ssi_code <= 0)  // a key press needs no witness
+            if (info.ssi_code <= 0) {  // a key press needs no witness
                 send_message(link_, {LinkKind::saw_signal, static_cast<int>(info.ssi_signo)});
+                if (info.ssi_signo == SIGTERM) report_early();
+            }
+    }
+
+    /// What ends a whole job sends SIGKILL to everybody some time after SIGTERM: then the report
+    /// must be there. Written by a child, because the next signal wants its witness.
+    void report_early() {
+        if (early_pid_ >= 0 || command_pid_ < 0) return;
+        if (!task_.place.shared()) files_.choose_name(!task_.latest);
+        early_pid_ = ::fork();
+        if (early_pid_ != 0) return;
+        ::close(link_);
+        try {
+            RunFacts facts = task_.facts;
+            facts.duration_s = std::chrono::duration<double>(Clock::now() - started_).count();
+            facts.notes.push_back(
+                "this was written when SIGTERM came, the command had not ended then");
+            watch_.collect(facts);
+            add_task_rank(facts);
+            ends_.fill(facts.ranks);
+            if (task_.place.shared())
+                nodes_.write_early(facts);
+            else
+                files_.write_report(facts, !task_.latest);
+        } catch (const std::exception&) {
+        }
+        ::_exit(0);
+    }
+
+    /// It must not write after the final report.
+    void end_early_report() {
+        constexpr int kEarlyTries = 100;
+        for (int i = 0; early_pid_ > 0 && i < kEarlyTries; ++i) {
+            if (::waitpid(early_pid_, nullptr, WNOHANG) != 0) return;
+            ::poll(nullptr, 0, 5);
+        }
+        if (early_pid_ <= 0) return;
+        ::kill(early_pid_, SIGKILL);
+        ::waitpid(early_pid_, nullptr, 0);
     }
 
     void read_link() {
@@ -176,6 +215,7 @@ class ObserverLoop {
         }
         if (!facts.duration_s)
             facts.duration_s = std::chrono::duration<double>(Clock::now() - started_).count();
+        end_early_report();
         if (!supervisor_lost_ && command_pid_ >= 0) look_for_survivors(facts);
         ends_.look();
         watch_.collect(facts);
@@ -333,6 +373,7 @@ class ObserverLoop {
     Clock::time_point next_check_ = Clock::now();
     pid_t command_pid_ = -1;
     int command_fd_ = -1;
+    pid_t early_pid_ = -1;  ///< writes the report before the command's end
     pid_t supervisor_ = ::getppid();
     bool supervisor_stops_ = false;
     bool supervisor_lost_ = false;

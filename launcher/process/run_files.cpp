@@ -108,13 +108,18 @@ std::string RunFiles::keep_logs(const std::string& private_directory) {
     return fault;
 }
 
+void RunFiles::choose_name(bool again) {
+    if (!directory_ || !report_name_.empty()) return;
+    report_name_ = "report";
+    if (!again && exists(report_name_ + ".json")) report_name_ += "-" + random_letters();
+}
+
 std::string RunFiles::write_report(RunFacts& facts, bool again) {
     if (!directory_) return std::exchange(fault_, {});
-    std::string stem = "report";
-    if (!again && exists(stem + ".json")) stem += "-" + random_letters();
-    facts.report_path = facts.run_directory + "/" + stem + ".txt";
-    std::string fault = write(stem + ".json", report_json(facts));
-    if (fault.empty()) fault = write(stem + ".txt", report_text(facts));
+    choose_name(again);
+    facts.report_path = facts.run_directory + "/" + report_name_ + ".txt";
+    std::string fault = write(report_name_ + ".json", report_json(facts));
+    if (fault.empty()) fault = write(report_name_ + ".txt", report_text(facts));
     if (!fault.empty()) facts.report_path.clear();
     return fault;
 }

@@ -21,8 +21,11 @@ class RunFiles {
     /// Copies NCCL's logs of up to two ranks out of the private directory.
     std::string keep_logs(const std::string& private_directory);
 
-    /// report.txt and report.json of the only toporun of this run; another name where an earlier
-    /// command of the job step has left its report, unless `again` says that it is this run's. Sets
+    /// Chooses the name of the report, once: another one where an earlier command of the job step
+    /// has left its own, unless `again` says that what is there is this run's.
+    void choose_name(bool again);
+
+    /// report.txt and report.json of the only toporun of this run, under the chosen name. Sets
     /// facts.report_path to what was written.
     std::string write_report(RunFacts& facts, bool again);
 
@@ -40,6 +43,7 @@ class RunFiles {
 
     std::string path_;  ///< for messages
     Descriptor directory_;
+    std::string report_name_;
     std::string fault_;  ///< why the directory cannot be used, said at the first file
 };
 

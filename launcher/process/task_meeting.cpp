@@ -35,8 +35,8 @@ std::string meeting_path(const JobPlace& place, const std::string& letters) {
     return fmt::format("{}/toporun-{}-{}-{}-{}", parent, ::geteuid(), job, place.node, letters);
 }
 
-std::string report_name(const JobPlace& place) {
-    return fmt::format("task-{}", place.local_task);
+std::string report_name(int local_task, bool ended) {
+    return fmt::format("{}-{}", ended ? "task" : "early", local_task);
 }
 
 /// A directory of this user that nobody else may enter, and no link.
@@ -81,21 +81,26 @@ bool TaskMeeting::enter() {
     return false;
 }
 
-std::vector<std::string> TaskMeeting::join(const std::string& report) {
+std::vector<std::string> TaskMeeting::join(const std::string& report, bool ended) {
     if (!enter()) return {report};
     std::vector<std::string> reports;
+    int all_ended = 0;
     try {
-        write_file(path_ + "/" + report_name(place_), report);
+        write_file(path_ + "/" + report_name(place_.local_task, ended), report);
         for (int task = 0; task < place_.local_tasks; ++task) {
-            std::string text =
-                read_bounded(fmt::format("{}/task-{}", path_, task), kMostReportBytes);
+            const auto read = [&](bool last) {
+                return read_bounded(path_ + "/" + report_name(task, last), kMostReportBytes);
+            };
+            std::string text = read(true);
+            if (!text.empty()) ++all_ended;
+            if (text.empty()) text = read(false);
             if (!text.empty()) reports.push_back(std::move(text));
         }
     } catch (const Error&) {
         return {report};
     }
     alone_ = false;
-    complete_ = static_cast<int>(reports.size()) >= place_.local_tasks;
+    complete_ = all_ended >= place_.local_tasks;
     if (complete_) {
         std::error_code ignored;
         std::filesystem::remove_all(path_, ignored);
@@ -108,7 +113,8 @@ bool TaskMeeting::has_ended(const JobPlace& place, const std::string& letters) {
     const Descriptor directory(open_directory(path));
     struct stat info {};
     return directory && is_ours(directory.get()) &&
-           ::fstatat(directory.get(), report_name(place).c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
+           ::fstatat(directory.get(), report_name(place.local_task, true).c_str(), &info,
+                     AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 }  // namespace toporun::launcher

@@ -14,17 +14,17 @@ class TaskMeeting {
   public:
     TaskMeeting(const JobPlace& place, const std::string& letters);
 
-    /// Puts this task's report there and returns those of all that have ended, this one first when
-    /// it is alone. Holds the others off until the object is gone, for a second at most; whoever
-    /// cannot be met is left out.
-    std::vector<std::string> join(const std::string& report);
+    /// Puts this task's report there and returns those of all tasks that have left one, or this
+    /// one where the others cannot be met. `ended`: the task's last word. Holds the others off
+    /// until the object is gone; they wait for a second at most.
+    std::vector<std::string> join(const std::string& report, bool ended);
 
-    /// The reports of all tasks are there: the directory is removed.
+    /// All tasks have ended: the directory is removed.
     bool complete() const { return complete_; }
     /// The directory could not be used: this task's report stands alone.
     bool alone() const { return alone_; }
 
-    /// This task has left a report there.
+    /// This task has left its last word there.
     static bool has_ended(const JobPlace& place, const std::string& letters);
 
   private:

@@ -199,6 +199,12 @@ Json all_exits(const std::vector<Row>& rows) {
         if (status_of(row.task->report) > status_of(worst->task->report)) worst = &row;
     Json merged = worst->task->report.at("exit");
     const Row* failure = first_failure(rows);
+    merged["left"] = Json::array();
+    for (const Row& row : rows)
+        for (Json process : row.task->report.at("exit").at("left")) {
+            process["node"] = row.node->number;
+            merged["left"].push_back(std::move(process));
+        }
     merged["first_failure"] =
         failure == nullptr ? Json(nullptr) : failure->task->report.at("exit").at("first_failure");
     return merged;
@@ -223,7 +229,7 @@ Json node_object(const JobNode& node, const Json& base) {
     Json object = {{"node", node.number},
                    {"name", job_node_name(node)},
                    {"tasks", node.tasks > 0 ? Json(node.tasks) : Json(nullptr)},
-                   {"tasks_ended", node.reports.size()},
+                   {"tasks_ended", node.tasks_ended()},
                    {"host", nullptr},
                    {"ranks", Json::array()},
                    {"status", nullptr},
@@ -249,6 +255,11 @@ Json node_object(const JobNode& node, const Json& base) {
 }
 
 }  // namespace
+
+int JobNode::tasks_ended() const {
+    return static_cast<int>(std::count_if(reports.begin(), reports.end(),
+                                          [](const JobTask& task) { return task.ended; }));
+}
 
 const JobTask* Job::base() const {
     const JobTask* first = nullptr;

@@ -13,6 +13,7 @@ namespace toporun::launcher {
 /// What one toporun of a job said.
 struct JobTask {
     int number = 0;
+    bool ended = false;        ///< else the report is from before its command's end
     Json report;               ///< toporun.report/1, whole
     std::string text;          ///< report.txt without the failure; of a node's first task only
     std::string failure_text;  ///< "" = it did not fail, or nothing is known
@@ -23,8 +24,9 @@ struct JobNode {
     int of_nodes = 0;                ///< 0 = unknown
     int tasks = 0;                   ///< toporuns on it; 0 = unknown
     std::optional<NodeFacts> facts;  ///< from before the start
-    std::vector<JobTask> reports;    ///< of those that have ended, by number
-    bool ended() const { return tasks > 0 && static_cast<int>(reports.size()) >= tasks; }
+    std::vector<JobTask> reports;    ///< by number
+    int tasks_ended() const;
+    bool ended() const { return tasks > 0 && tasks_ended() >= tasks; }
 };
 
 struct Job {
@@ -32,7 +34,7 @@ struct Job {
     std::vector<env::Finding> differences;
     int unreadable = 0;  ///< files that could not be read
 
-    /// The report that stands for the job where one must: of the first task that has ended.
+    /// The report that stands for the job where one must: of the first task that has one.
     const JobTask* base() const;
     /// How many nodes there are, as far as anybody knows.
     int node_count() const;

@@ -40,13 +40,13 @@ std::string node_line(const Json& node) {
         text += fmt::format(" ({})", host.get<std::string>());
     text += ranks_text(node.at("ranks"));
     const auto ended = node.at("tasks_ended").get<int>();
-    if (ended == 0) return text + ": not ended";
+    if (node.at("host").is_null()) return text + ": not ended";
     const Json& tasks = node.at("tasks");
     if (tasks.is_number() && tasks > 1)
         text += fmt::format(", {} of {} tasks", ended, tasks.get<int>());
     text += node.at("status").is_number()
                 ? fmt::format(": ended with {}", node["status"].get<int>())
-                : std::string(": ended with an unknown status");
+                : std::string(ended == 0 ? ": not ended" : ": ended with an unknown status");
     if (node.at("duration_s").is_number())
         text += " after " + duration_text(node["duration_s"].get<double>());
     const Json& share = node.at("in_flight_share");

@@ -45,6 +45,7 @@ void read_node_file(const Json& file, std::map<int, JobNode>& nodes) {
     for (const Json& entry : file.at("reports")) {
         JobTask task;
         task.number = entry.at("task").get<int>();
+        task.ended = entry.at("ended").get<bool>();
         task.report = first.is_null() ? Json::object() : first;
         task.report.update(entry.at("report"));
         if (first.is_null()) first = task.report;
@@ -108,13 +109,14 @@ std::vector<env::Finding> differences_of(const Job& job) {
 
 }  // namespace
 
-std::string task_report(const RunFacts& facts, const JobPlace& place) {
+std::string task_report(const RunFacts& facts, const JobPlace& place, bool ended) {
     const std::string failure = failure_lines(facts);
     std::string text = report_text(facts);
     if (text.starts_with(failure)) text.erase(0, failure.size());
     if (text.starts_with('\n')) text.erase(0, 1);
     return dumped({{"task", place.task},
                    {"local_task", place.local_task},
+                   {"ended", ended},
                    {"text", text},
                    {"failure_text", failure},
                    {"report", report_object(facts)}});

@@ -11,8 +11,9 @@
 /// texts in, texts out.
 namespace toporun::launcher {
 
-/// What one toporun of a node has to tell: its report as JSON and as text.
-std::string task_report(const RunFacts& facts, const JobPlace& place);
+/// What one toporun of a node has to tell: its report as JSON and as text. `ended`: its command
+/// has.
+std::string task_report(const RunFacts& facts, const JobPlace& place, bool ended);
 
 /// The node's file, schema toporun.node/1 (docs/report.md): its facts and the reports of its tasks,
 /// of which at least one must be there. What a later task says as the first one is left out.

@@ -9,6 +9,7 @@ import os
 import unittest
 
 import harness
+import slurm_cluster
 from harness import RECORD_SIGNALS, TOPORUN, Record, read_file, wait_until
 from slurm_cluster import MISSING, SlurmCase
 
@@ -91,6 +92,18 @@ class EndedBySlurm(SignalHelpers, SlurmCase):
         self.assertEqual([node["status"] for node in report["node_reports"]], [143, 143])
         wait_until(lambda: not os.listdir(private), "removal of the private directories")
 
+    def test_a_job_that_is_killed_has_its_report(self):
+        """The training does not end by SIGTERM: after KillWait all is killed, toporun too."""
+        job = self.submit(f"srun {TOPORUN} sh -c 'trap \"\" TERM; echo ready; while :; do sleep 1; done'\n", "-N2")
+        wait_until(lambda: read_file(os.path.join(self.work, f"{job}.out")).count(b"ready") == 2, "the training")
+        self.cluster.ask("scancel", job)
+        self.assertEqual(self.wait_for_job(job)[0], "CANCELLED")
+        wait_until(self.cluster.no_jobs, "the kill", slurm_cluster.JOB_DEADLINE_S, slurm_cluster.ASK_INTERVAL_S)
+        report = json.loads(self.run_command([TOPORUN, "report", "--json"]).stdout)
+        self.assertEqual([node["name"] for node in report["node_reports"]], list(slurm_cluster.NODES))
+        self.assertEqual([node["tasks_ended"] for node in report["node_reports"]], [0, 0])
+        self.assertIn("SIGTERM", report["notes"][0])
+
     def test_the_time_limit(self):
         """The shortest limit that Slurm knows is a minute."""
         job = self.submit(f"srun {TOPORUN} sh -c 'echo ready; exec sleep 1000'\n", "-n1", "--time=0:01")
@@ -104,9 +117,11 @@ class EndedBySlurm(SignalHelpers, SlurmCase):
                           "--requeue", "--open-mode=append")
         wait_until(lambda: os.path.exists(first), "the first start")
         self.cluster.ask("scontrol", "requeue", job)
-        # Slurm would let a requeued job wait for two minutes.
-        wait_until(lambda: self.job_state(job) == "PENDING", "the requeued job", 30)
-        self.cluster.ask("scontrol", "update", f"JobId={job}", "StartTime=now")
+        # Slurm would let a requeued job wait for two minutes. It refuses one whose first start ended in the same
+        # second ("Job credential revoked").
+        wait_until(lambda: self.job_state(job) == "PENDING" and self.cluster.no_jobs(), "the requeued job",
+                   interval=slurm_cluster.ASK_INTERVAL_S)
+        self.cluster.ask("scontrol", "update", f"JobId={job}", "StartTime=now+2")
         state, _, error = self.wait_for_job(job)
         self.assertEqual(state, "COMPLETED", error)
         self.assertEqual(self.run_directories(), [f"sh-{job}.0", f"sh-{job}.0.r1"])

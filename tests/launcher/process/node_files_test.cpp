@@ -125,6 +125,32 @@ TEST_CASE("a task that never ends leaves the others' report") {
     CHECK_FALSE(fs::exists(run.path() / ("node-0-" + letters + ".part")));
 }
 
+TEST_CASE("a node that was killed after SIGTERM has left what was known") {
+    const TemporaryDirectory run;
+    RunFiles files(run.path().string());
+    RunFacts facts = facts_of(run.path());
+    facts.exit.status.reset();
+    const auto early = [&](const JobPlace& place) {
+        CHECK(NodeFiles(files, place, 1).write_early(facts).empty());
+        return json::parse(report_of_nodes(run.path().string())->json);
+    };
+    CHECK(early(task_of(2, 2, 2))["node_reports"][0]["tasks_ended"] == 0);
+    CHECK(fs::exists(run.path() / "report.json"));
+    for (const int task : {0, 1, 3}) early(task_of(task, 2, 2));
+    for (const std::string& name : names_in(run.path())) CHECK_FALSE(name.ends_with(".start"));
+    end_task(run.path(), task_of(2, 2, 2));
+    end_task(run.path(), task_of(3, 2, 2), 9);
+    json report = json::parse(report_of_nodes(run.path().string())->json);
+    CHECK(report["node_reports"][0]["tasks_ended"] == 0);
+    CHECK(report["node_reports"][1]["tasks_ended"] == 2);
+    CHECK(report["exit"]["status"] == 9);
+    end_task(run.path(), task_of(0, 2, 2));
+    end_task(run.path(), task_of(1, 2, 2));
+    report = json::parse(read_file(run.path() / "report.json"));
+    CHECK(report["node_reports"][0]["tasks_ended"] == 2);
+    CHECK(names_in(run.path()).size() == 4);
+}
+
 TEST_CASE("a meeting place of somebody else's making is not used") {
     const TemporaryDirectory run;
     const TemporaryDirectory elsewhere;

@@ -41,7 +41,7 @@ RunFacts plain(const JobPlace& place) {
 std::string file_of(const std::vector<RunFacts>& runs, const std::vector<JobPlace>& places) {
     std::vector<std::string> reports;
     for (std::size_t i = 0; i < runs.size(); ++i)
-        reports.push_back(task_report(runs[i], places[i]));
+        reports.push_back(task_report(runs[i], places[i], true));
     return node_file(node_facts(runs.front(), places.front()), places.front(), reports);
 }
 
