@@ -17,11 +17,15 @@ namespace {
 using env::Finding;
 using env::Severity;
 
+/// The host of an endpoint, as torchrun puts its own together: "[fd00::1]" for IPv6.
+std::string host_text(const Meeting& meeting) {
+    return meeting.address.find(':') != std::string::npos ? fmt::format("[{}]", meeting.address)
+                                                          : meeting.address;
+}
+
 /// "10.0.0.1:20001", "[fd00::1]:20001".
 std::string endpoint_text(const Meeting& meeting) {
-    const bool v6 = meeting.address.find(':') != std::string::npos;
-    return v6 ? fmt::format("[{}]:{}", meeting.address, meeting.port)
-              : fmt::format("{}:{}", meeting.address, meeting.port);
+    return fmt::format("{}:{}", host_text(meeting), meeting.port);
 }
 
 /// In front of srun the step has no number yet.
@@ -32,17 +36,17 @@ std::string job_id(const Environment& environment, long long process) {
 }
 
 Finding filled_in_finding(const Gaps& gaps, const Meeting& meeting) {
-    return {
-        "rendezvous-filled-in",
-        Severity::note,
-        fmt::format(
-            "torchrun is told of {} nodes that meet at {}{}", gaps.nodes, endpoint_text(meeting),
-            gaps.rendezvous.c10d ? std::string() : fmt::format(", this is node {}", gaps.node)),
-        gaps.evidence,
-        "without it each node would be a job of its own, or none would start",
-        "--leave rendezvous",
-        "",
-        "where each node is meant to be a job of its own"};
+    return {"rendezvous-filled-in",
+            Severity::note,
+            fmt::format(
+                "torchrun is told of {} nodes that meet at {}{}", gaps.nodes,
+                printable(endpoint_text(meeting)),
+                gaps.rendezvous.c10d ? std::string() : fmt::format(", this is node {}", gaps.node)),
+            gaps.evidence,
+            "without it each node would be a job of its own, or none would start",
+            "--leave rendezvous",
+            "",
+            "where each node is meant to be a job of its own"};
 }
 
 FilledIn fill_in_rendezvous(const Gaps& gaps, const MeetingFacts& facts, const Meeting& meeting,
@@ -63,7 +67,7 @@ FilledIn fill_in_rendezvous(const Gaps& gaps, const MeetingFacts& facts, const M
                      : "workers or nodes may be started again");
     add(gap.node_rank, "PET_NODE_RANK", std::to_string(gaps.node),
         "this node's place in the step: ranks follow Slurm's order of nodes");
-    add(gap.address, "PET_MASTER_ADDR", meeting.address, meeting.reason);
+    add(gap.address, "PET_MASTER_ADDR", host_text(meeting), meeting.reason);
     add(gap.port, "PET_MASTER_PORT", std::to_string(meeting.port),
         "follows from the job's and the step's number");
     add(gap.endpoint, "PET_RDZV_ENDPOINT", endpoint_text(meeting), meeting.reason);

@@ -32,6 +32,8 @@ MeetingPlace of_torchrun(const LaunchLine& line) {
                       line.master_port      ? line.master_port->words
                       : line.master_address ? line.master_address->words
                                             : std::string("--master-port=29500 (default)")};
+    std::string& host = place.endpoint.host;
+    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
     return place;
 }
 

@@ -109,6 +109,11 @@ TEST_CASE("the first node tells the address of its own interface") {
         CHECK_FALSE(setting.evidence.empty());
         CHECK_FALSE(setting.nccl_default.empty());
     }
+    detect::Machine v6 = node_with_interfaces(1);
+    v6.nics.resize(3);
+    v6.nics[2].addresses = {"2001:db8::7/64"};
+    CHECK(exported_text(filled("torchrun t.py", step_task(2, 1, 0), {}, {}, v6))
+              .find("PET_MASTER_ADDR=[2001:db8::7] ") != std::string::npos);
     const FilledIn c10d = filled("torchrun --rdzv-backend=c10d t.py", step_task(2, 1, 0), {}, {},
                                  node_with_interfaces(1));
     CHECK(exported_text(c10d).ends_with("PET_RDZV_CONF=is_host=1"));
