@@ -45,12 +45,12 @@ std::optional<Finding> several_instances(const Inputs& inputs) {
 
 /// The scheduler's word for GPUs that differ from task to task; "" = none.
 std::string task_binding(const Inputs& inputs) {
-    if (!inputs.job.gpu_bind.empty()) return inputs.job.gpu_bind;
+    if (!inputs.job.gpu_bind.empty())
+        return sees_some_gpus(inputs.job.gpu_bind) ? inputs.job.gpu_bind : std::string();
     for (const char* name : {"SLURMD_TRES_BIND", "SLURM_TRES_BIND", "SLURM_GPU_BIND"}) {
         const std::string value = inputs.user.variable(name).value_or("");
-        if (value.find("per_task") != std::string::npos ||
-            value.find("single:") != std::string::npos)
-            return fmt::format("{}={}", name, value);
+        for (const std::string_view word : {"per_task", "single:", "map_gpu:"})
+            if (value.find(word) != std::string::npos) return fmt::format("{}={}", name, value);
     }
     return {};
 }
@@ -80,9 +80,13 @@ std::optional<Finding> one_gpu_per_task(const Inputs& inputs) {
     finding.effect =
         "code that takes device LOCAL_RANK stops ('invalid device ordinal'); where the tasks have "
         "device cgroups CUDA IPC fails and NCCL goes through shared memory";
-    finding.fix =
-        "let every task see all GPUs of the node: --gpu-bind=none (Slurm 24.05 and later "
-        "--tres-bind=gres/gpu:none), and choose by local rank";
+    const bool flux = inputs.job.launcher == "flux";
+    finding.fix = flux ? "flux run -o gpu-affinity=off"
+                       : (binding.starts_with("--tres") ? "srun --tres-bind=gres/gpu:none"
+                                                        : "srun --gpu-bind=none");
+    finding.remark =
+        fmt::format("every task then sees all GPUs of its node and chooses by local rank{}",
+                    flux ? "" : "; Slurm 24.05 and later: --tres-bind=gres/gpu:none");
     return finding;
 }
 
@@ -221,6 +225,11 @@ std::optional<Finding> halves_faster(const Inputs& inputs, const std::vector<int
 }
 
 }  // namespace
+
+bool sees_some_gpus(const std::string& bind) {
+    return bind.find("closest") == std::string::npos || bind.find("-per-") != std::string::npos ||
+           bind.find("_PER_") != std::string::npos;
+}
 
 std::vector<Finding> gpu_advice(const Inputs& inputs) {
     std::vector<Finding> findings;

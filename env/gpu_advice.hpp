@@ -11,4 +11,8 @@ namespace toporun::env {
 /// NVLinks of the rest, and halves of the machine that are faster than the whole.
 std::vector<Finding> gpu_advice(const Inputs& inputs);
 
+/// `bind` (Job::gpu_bind) shows each task GPUs of its own; by "closest" alone a task may see all
+/// GPUs of its node.
+bool sees_some_gpus(const std::string& bind);
+
 }  // namespace toporun::env

@@ -35,7 +35,11 @@ Command recognise_jsrun(Command command, const Site& site, const Host& host);
 
 /// The options of a torchrun or accelerate that another launcher starts; nothing for other
 /// launchers and what is not understood.
-std::optional<LauncherOptions> inner_options(const Command& command, const Site& site);
+std::optional<LauncherOptions> inner_options(const Command& command, const Site& site,
+                                             const Environment& environment, const Host& host);
+/// The options of an accelerate, and those that its config file says where the line does not.
+std::vector<Given> accelerate_options(const Scan& scan, const Environment& environment,
+                                      const Host& host);
 
 /// The command as one that is only given variables, for `reason`.
 Command export_only(Command command, const std::string& reason);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/text.hpp"
 #include "launcher/command/families.hpp"
@@ -116,6 +117,23 @@ std::string accelerate_config(const Scan& scan, const Environment& environment, 
     return host.read_file(directory + "/accelerate/default_config.yaml", kListBytes).value_or("");
 }
 
+/// The options with those of the file that pre-flight judges and that the line leaves out.
+std::vector<Given> with_config(std::vector<Given> given, const std::string& config) {
+    constexpr std::array<std::pair<const char*, const char*>, 3> kKeys = {
+        {{"machine-rank", "machine_rank"},
+         {"num-machines", "num_machines"},
+         {"rdzv-backend", "rdzv_backend"}}};
+    for (const auto& [name, key] : kKeys) {
+        const std::string value = config_value(config, key);
+        const bool on_line = std::any_of(given.begin(), given.end(),
+                                         [&](const Given& one) { return one.name == name; });
+        if (value.empty() || on_line) continue;
+        given.push_back(
+            {name, Meaning::other, value, "", 0, printable(fmt::format("{}: {}", key, value))});
+    }
+    return given;
+}
+
 /// How accelerate goes on with the script.
 struct AccelerateRoute {
     bool simple = false;  ///< its own interpreter, one process: PYTHON_EXEC is not read
@@ -146,6 +164,11 @@ AccelerateRoute accelerate_route(const Scan& scan, const std::string& config,
 
 }  // namespace
 
+std::vector<Given> accelerate_options(const Scan& scan, const Environment& environment,
+                                      const Host& host) {
+    return with_config(scan.given, accelerate_config(scan, environment, host));
+}
+
 Command recognise_accelerate(Command command, const Site& site, const Environment& environment,
                              const Host& host) {
     command.job.launcher = command.family = "accelerate";
@@ -153,8 +176,8 @@ Command recognise_accelerate(Command command, const Site& site, const Environmen
         scan_options(command.argv, site.first, command.argv.size(), kAccelerateOptions);
     if (const std::string problem = script_of(command, scan, site, host); !problem.empty())
         return export_only(std::move(command), problem);
-    command.launchers.push_back({"accelerate", scan.given});
     const std::string config = accelerate_config(scan, environment, host);
+    command.launchers.push_back({"accelerate", with_config(scan.given, config)});
     const auto count = [&](Meaning meaning, std::string_view key) {
         const auto given = given_count(scan, meaning);
         return given ? given : positive_count(config_value(config, key));

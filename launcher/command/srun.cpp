@@ -266,11 +266,19 @@ bool stays_here(const Scan& scan, const env::Job& job, const Environment& enviro
                               (!node.empty() && node == variable(environment, "SLURMD_NODENAME")));
 }
 
-/// The option by which each task sees other GPUs; "" = none does. A word of its own wins over what
-/// --gpus-per-task and the like imply (srun(1), --gpu-bind and --tres-bind).
-std::string gpu_bind(const Scan& scan) {
+/// The option, or the variable that stands for it, by which each task sees other GPUs; "" = none
+/// does. A word of its own wins over what --gpus-per-task and the like imply (srun(1), --gpu-bind
+/// and --tres-bind); only "none" shows all.
+std::string gpu_bind(const Scan& scan, const Environment& environment) {
     std::string implied, own;
     bool own_given = false;
+    for (const char* name : {"SLURM_GPUS_PER_TASK", "SLURM_NTASKS_PER_GPU"})
+        if (const std::string value = variable(environment, name); !value.empty())
+            implied = fmt::format("{}={}", name, value);
+    if (const std::string value = variable(environment, "SLURM_GPU_BIND"); !value.empty()) {
+        own_given = true;
+        if (value.find("none") == std::string::npos) own = fmt::format("SLURM_GPU_BIND={}", value);
+    }
     for (const Given& given : scan.given) {
         if (given.meaning != Meaning::gpu_bind) continue;
         const std::string text = fmt::format("--{}={}", given.name, given.value);
@@ -279,12 +287,15 @@ std::string gpu_bind(const Scan& scan) {
         };
         if (given.name == "gpu-bind" || given.name == "tres-bind") {
             own_given = true;
-            own = has("per_task") || has("single") ? text : "";
+            own = has("none") ? "" : text;
         } else if (given.name != "tres-per-task" || has("gpu")) {
             implied = text;
         }
     }
-    return own_given ? own : implied;
+    if (!own_given) return implied;
+    // By "closest" alone a task may see all GPUs of its node.
+    const bool both = own.find("closest") != std::string::npos && !implied.empty();
+    return both ? implied + " " + own : own;
 }
 
 /// srun's --export list, "" when all variables are handed over. NIL counts as NONE.
@@ -320,10 +331,11 @@ Command nested_launcher(Command command, const Site& site, const Environment& en
 }
 
 /// Notes the options of srun and of the launcher that it starts.
-Command keep_options(Command command, const Scan& scan, const Host& host) {
+Command keep_options(Command command, const Scan& scan, const Environment& environment,
+                     const Host& host) {
     command.launchers = {{"srun", scan.given}};
     const Site inner = find_site(command.argv, peel_prefixes(command.argv, scan.program), host);
-    if (auto options = inner_options(command, inner))
+    if (auto options = inner_options(command, inner, environment, host))
         command.launchers.push_back(std::move(*options));
     return command;
 }
@@ -359,14 +371,14 @@ Command recognise_srun(Command command, const Site& site, const Environment& env
     for (const Context& context : contexts)
         if (!context.scan.problem.empty())
             return export_only(std::move(command), context.scan.problem);
-    if (contexts.size() == 1) command = keep_options(std::move(command), scan, host);
+    if (contexts.size() == 1) command = keep_options(std::move(command), scan, environment, host);
     command.job = read_counts(std::move(command.job), scan, environment);
     if (contexts.size() > 1) command.job.ranks_per_node.reset();
     command.job.same_host = true;
     for (const Context& context : contexts)
         command.job.same_host =
             command.job.same_host && stays_here(context.scan, command.job, environment, host);
-    command.job.gpu_bind = gpu_bind(scan);
+    command.job.gpu_bind = gpu_bind(scan, environment);
     const Given* policy = last_given(scan, Meaning::bind_policy);
     command.job.binding_given = policy != nullptr;
     command.job.user_binds = policy != nullptr && policy->value.find("none") == std::string::npos;

@@ -140,11 +140,14 @@ Command read_counts(Command command, const Scan& scan, const Environment& enviro
 
 }  // namespace
 
-std::optional<LauncherOptions> inner_options(const Command& command, const Site& site) {
+std::optional<LauncherOptions> inner_options(const Command& command, const Site& site,
+                                             const Environment& environment, const Host& host) {
     if (site.kind != "torchrun" && site.kind != "accelerate") return std::nullopt;
     const Scan scan = scan_options(command.argv, site.first, command.argv.size(),
                                    site.kind == "torchrun" ? kTorchrunTable : kAccelerateOptions);
-    if (!scan_problem(scan, site).empty()) return std::nullopt;
+    if (!scan_problem(scan, site).empty() || !scan.guessed.empty()) return std::nullopt;
+    if (site.kind == "accelerate")
+        return LauncherOptions{site.kind, accelerate_options(scan, environment, host)};
     return LauncherOptions{site.kind, scan.given};
 }
 

@@ -60,6 +60,11 @@ std::optional<int> most_nodes(const std::optional<Said>& nnodes) {
     return positive_count(nnodes->value.substr(nnodes->value.find(':') + 1));
 }
 
+std::optional<int> least_nodes(const std::optional<Said>& nnodes) {
+    if (!nnodes) return 1;
+    return positive_count(nnodes->value.substr(0, nnodes->value.find(':')));
+}
+
 bool static_backend(const LaunchLine& line) {
     if (line.standalone) return false;
     return !line.backend || trim(line.backend->value).empty() ||

@@ -7,6 +7,9 @@ namespace toporun::launcher {
 /// "2" or "1:4": the most nodes; 1 where it was left out; nothing for other texts.
 std::optional<int> most_nodes(const std::optional<Said>& nnodes);
 
+/// Likewise the least.
+std::optional<int> least_nodes(const std::optional<Said>& nnodes);
+
 /// torchrun meets at an address that one node listens on, the one of rank 0.
 bool static_backend(const LaunchLine& line);
 

@@ -82,6 +82,16 @@ void read_torchrun(LaunchLine& line) {
         standalone && (standalone->option || to_integer(trim(standalone->value)).value_or(0) != 0);
 }
 
+/// Its rendezvous is that of torchrun, by other names.
+void read_accelerate(LaunchLine& line) {
+    const auto told = [&](const char* name) {
+        return said(line.accelerate, line.environment, {name}, {});
+    };
+    line.node_rank = told("machine-rank");
+    line.nnodes = told("num-machines");
+    line.backend = told("rdzv-backend");
+}
+
 }  // namespace
 
 std::optional<Said> said(const std::vector<Given>* options, const Environment& environment,
@@ -91,12 +101,19 @@ std::optional<Said> said(const std::vector<Given>* options, const Environment& e
         const auto found = std::find_if(options->rbegin(), options->rend(), [&](const Given& g) {
             return std::find(names.begin(), names.end(), g.name) != names.end();
         });
-        if (found != options->rend()) return Said{found->value, option_words(*found), true};
+        if (found != options->rend())
+            return Said{found->value, found->origin.empty() ? option_words(*found) : found->origin,
+                        true};
     }
     for (const char* name : variables)
         if (const auto found = environment.find(name); found != environment.end())
             return Said{found->second, fmt::format("{}={}", name, printable(found->second))};
     return std::nullopt;
+}
+
+std::string one_task_a_node(std::optional<int> nodes) {
+    return nodes ? fmt::format("srun --ntasks={} --ntasks-per-node=1", *nodes)
+                 : std::string("srun --ntasks=$SLURM_JOB_NUM_NODES --ntasks-per-node=1");
 }
 
 LaunchLine read_launch_line(const Command& command, const Environment& environment) {
@@ -112,8 +129,7 @@ LaunchLine read_launch_line(const Command& command, const Environment& environme
     else if (command.job.launcher != "srun")  // of several programs
         read_step(line);
     if (line.torchrun != nullptr) read_torchrun(line);
-    if (line.accelerate != nullptr)
-        line.node_rank = said(line.accelerate, environment, {"machine-rank"}, {});
+    if (line.accelerate != nullptr) read_accelerate(line);
     return line;
 }
 

@@ -52,6 +52,10 @@ std::optional<Said> said(const std::vector<Given>* options, const Environment& e
                          std::initializer_list<const char*> names,
                          std::initializer_list<const char*> variables);
 
+/// The words of srun that start one task on each node. With the total: srun ignores the number for
+/// each node where sbatch has set SLURM_NTASKS (slurm/src/srun/libsrun/opt.c).
+std::string one_task_a_node(std::optional<int> nodes);
+
 /// Task and node counts, GPUs and CPUs of tasks.
 void task_findings(const LaunchLine& line, const detect::Machine& machine,
                    std::vector<env::Finding>& findings);

@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "launcher/command/families.hpp"
+#include "launcher/command/program.hpp"
 #include "launcher/preflight/endpoint.hpp"
 
 namespace toporun::launcher {
@@ -22,10 +23,18 @@ bool on_each_node(const LaunchLine& line) {
     return line.nodes.value_or(1) > 1;
 }
 
+/// The address is one for every node, or for one that is not the first: the others of a line
+/// without srun may be told another one.
+bool others_are_told_the_same(const LaunchLine& line) {
+    const auto rank = line.node_rank ? to_integer(trim(line.node_rank->value)) : std::nullopt;
+    return on_each_node(line) || rank.value_or(0) > 0;
+}
+
 /// A number for the node where the same words run on every node.
 void fixed_node_rank(const LaunchLine& line, std::vector<Finding>& findings) {
     if (!line.node_rank || !on_each_node(line)) return;
-    if (line.torchrun != nullptr && !static_backend(line)) return;  // c10d ignores it
+    if (!static_backend(line)) return;  // c10d ignores it
+    if (line.accelerate != nullptr && most_nodes(line.nnodes) == 1) return;
     const auto rank = to_integer(trim(line.node_rank->value));
     if (!rank) return;
     std::string evidence = fmt::format("{}, {}", line.node_rank->words, line.nodes_words);
@@ -43,12 +52,49 @@ void fixed_node_rank(const LaunchLine& line, std::vector<Finding>& findings) {
          evidence,
          "each node takes itself for the same one: 'Address already in use', or all wait for each "
          "other",
-         fmt::format("srun --ntasks-per-node=1 bash -c '{} {}={} {}=$SLURM_NODEID ...'", launcher,
-                     nodes, line.nodes.value_or(1), option),
+         fmt::format("{} bash -c '{} {}={} {}=$SLURM_NODEID ...'", one_task_a_node(line.nodes),
+                     launcher, nodes, line.nodes.value_or(1), option),
          "",
          fmt::format("one srun for all nodes, in single quotes: the batch script itself has "
-                     "SLURM_NODEID=0 and SLURM_PROCID=0; with SLURM_HOSTFILE take $SLURM_PROCID{}",
-                     accelerate ? "" : "; or --rdzv-backend=c10d, which needs no node rank")});
+                     "SLURM_NODEID=0 and SLURM_PROCID=0; with SLURM_HOSTFILE take $SLURM_PROCID; "
+                     "or {}=c10d, which needs no node rank",
+                     accelerate ? "--rdzv_backend" : "--rdzv-backend")});
+}
+
+/// Static rendezvous without a node rank on a line that every node runs: each takes 0, or what its
+/// node rank is said to be is no node of the job.
+void node_rank_left_out(const LaunchLine& line, std::vector<Finding>& findings) {
+    if (line.torchrun == nullptr || line.standalone || !static_backend(line)) return;
+    const auto nodes = most_nodes(line.nnodes);
+    if (line.node_rank) {
+        const auto rank = to_integer(trim(line.node_rank->value));
+        if (!rank || !nodes || *rank < *nodes) return;
+        findings.push_back(
+            {"node-rank-too-high", Severity::broken,
+             fmt::format("{}: {} are numbered from 0 to {}", line.node_rank->words,
+                         *nodes == 1 ? std::string("the nodes of a job of 1")
+                                     : fmt::format("{} nodes", *nodes),
+                         *nodes - 1),
+             fmt::format("{}, {}", line.node_rank->words,
+                         line.nnodes ? line.nnodes->words : std::string("no --nnodes")),
+             "the start waits for the others and times out", fmt::format("--nnodes={}", *rank + 1),
+             "", "or the right --node-rank"});
+        return;
+    }
+    const bool told = line.endpoint || line.master_address;
+    if (line.srun == nullptr || !on_each_node(line) || nodes.value_or(1) < 2 || !told) return;
+    findings.push_back(
+        {"node-rank-missing", Severity::broken,
+         fmt::format("no --node-rank: each of the {} nodes takes itself for node 0", *line.nodes),
+         fmt::format("{}, {}, no --rdzv-backend", line.nnodes->words, line.nodes_words),
+         "'Address already in use', or all wait for each other",
+         fmt::format("{} torchrun --nnodes={} --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID "
+                     "--rdzv-endpoint=$MASTER_ADDR:29500 ...",
+                     one_task_a_node(line.nodes), *line.nodes),
+         "",
+         fmt::format("with {}; c10d needs no node rank; or srun ... toporun torchrun ..., which "
+                     "fills it in on each node",
+                     kFirstHost)});
 }
 
 /// Every node of the step would be a job of its own.
@@ -64,9 +110,9 @@ void alone_per_node(const LaunchLine& line, std::vector<Finding>& findings) {
                      *line.nodes),
          fmt::format("{}, {}", words, line.nodes_words),
          "the nodes train the same model side by side and never exchange gradients",
-         fmt::format("srun --ntasks-per-node=1 torchrun --nnodes={} --rdzv-backend=c10d "
-                     "--rdzv-id=$SLURM_JOB_ID --rdzv-endpoint=$MASTER_ADDR:29500 ...",
-                     *line.nodes),
+         fmt::format("{} torchrun --nnodes={} --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID "
+                     "--rdzv-endpoint=$MASTER_ADDR:29500 ...",
+                     one_task_a_node(line.nodes), *line.nodes),
          "", fmt::format("with {}; right as it is where separate jobs are meant", kFirstHost)});
 }
 
@@ -103,7 +149,7 @@ void without_srun(const LaunchLine& line, std::vector<Finding>& findings) {
          allocated->words + ", no SLURM_STEP_ID",
          waits ? "the rendezvous times out unless something else starts the other nodes"
                : "the other nodes stay idle",
-         fmt::format("srun --ntasks-per-node=1 toporun torchrun --nnodes={} ...",
+         fmt::format("{} toporun torchrun --nnodes={} ...", one_task_a_node(allocated->count()),
                      *allocated->count()),
          ""});
 }
@@ -111,11 +157,15 @@ void without_srun(const LaunchLine& line, std::vector<Finding>& findings) {
 /// `option`: the word for torchrun; "" for programs that read MASTER_ADDR.
 std::string address_fix(const LaunchLine& line, const std::string& option) {
     if (line.job) return kFirstHost;
-    return option.empty() ? "export MASTER_ADDR=HOST" : option;
+    std::string words = option.empty() ? "export MASTER_ADDR=HOST" : option;
+    constexpr std::string_view kVariable = "$MASTER_ADDR";  // it is not set there
+    if (const std::size_t at = words.find(kVariable); at != std::string::npos)
+        words.replace(at, kVariable.size(), "HOST");
+    return words;
 }
 
 std::string address_remark(const LaunchLine& line, const std::string& option) {
-    if (!line.job) return "the first node, as the others reach it";
+    if (!line.job) return "HOST: the name of the first node, as the others reach it";
     return option.empty() ? "in the job script, before the launch"
                           : fmt::format("in the job script; then {}", option);
 }
@@ -128,23 +178,59 @@ void no_host(const LaunchLine& line, const std::string& words, const std::string
                         address_fix(line, option), "", address_remark(line, option)});
 }
 
-void judge_endpoint(const LaunchLine& line, const Endpoint& endpoint, bool several,
+/// How many nodes must meet.
+enum class Meet { one, one_or_more, several };
+
+constexpr const char* kNeverConnect = "the other nodes never connect, the start times out";
+constexpr const char* kAlone = "the start does not wait for other nodes, and none can join";
+
+Meet meet_of(const LaunchLine& line) {
+    if (most_nodes(line.nnodes).value_or(1) < 2) return Meet::one;
+    return least_nodes(line.nnodes).value_or(1) < 2 ? Meet::one_or_more : Meet::several;
+}
+
+/// Another node could not come to where this one is told to meet.
+Severity severity_of(const LaunchLine& line, Meet meet, bool others_same) {
+    return meet == Meet::several && (others_same || others_are_told_the_same(line))
+               ? Severity::broken
+               : Severity::note;
+}
+
+void loopback(const LaunchLine& line, const Endpoint& endpoint, Meet meet,
+              const std::string& option, std::vector<Finding>& findings) {
+    const bool variable = option.empty();  // every rank gets the same
+    const Severity severity = severity_of(line, meet, variable);
+    findings.push_back(
+        {"rendezvous-loopback", severity,
+         severity == Severity::broken
+             ? fmt::format("{}: every node of the job would meet itself", endpoint.words)
+             : fmt::format("{}: no other node can be told the same", endpoint.words),
+         endpoint.words,
+         meet == Meet::one_or_more      ? kAlone
+         : severity == Severity::broken ? kNeverConnect
+                                        : "right on the first node alone, where the others are "
+                                          "told its name; torch 1.x hands it to their workers too",
+         address_fix(line, option), "", address_remark(line, option)});
+}
+
+void judge_endpoint(const LaunchLine& line, const Endpoint& endpoint, Meet meet,
                     const std::string& option, std::vector<Finding>& findings) {
     if (endpoint.host.empty()) return no_host(line, endpoint.words, option, findings);
-    if (!several) return;
-    if (is_loopback_name(endpoint.host))
+    if (endpoint.host.find_first_of(" \t") != std::string::npos)
         findings.push_back(
-            {"rendezvous-loopback", Severity::broken,
-             fmt::format("{}: every node of the job would meet itself", endpoint.words),
-             endpoint.words, "the other nodes never connect, the start times out",
-             address_fix(line, option), "", address_remark(line, option)});
+            {"rendezvous-not-one-host", Severity::broken,
+             fmt::format("{}: more than one word where one host is expected", endpoint.words),
+             endpoint.words, "the start ends with an error", address_fix(line, option), "",
+             address_remark(line, option) + "; hostname --ip-address prints every address"});
+    if (meet == Meet::one) return;
+    if (is_loopback_name(endpoint.host)) loopback(line, endpoint, meet, option, findings);
     const auto port = to_integer(endpoint.port);
     if (port && *port == 0)
         findings.push_back(
-            {"rendezvous-port-zero", Severity::broken,
+            {"rendezvous-port-zero", severity_of(line, meet, true),
              fmt::format("{}: with port 0 the first node takes any, the others do not know it",
                          endpoint.words),
-             endpoint.words, "the other nodes never connect, the start times out",
+             endpoint.words, meet == Meet::several ? kNeverConnect : kAlone,
              line.job ? "export MASTER_PORT=$((20000 + SLURM_JOB_ID % 20000))"
                       : "export MASTER_PORT=29500",
              "", "a port that is free on the first node and the same on all"});
@@ -152,35 +238,69 @@ void judge_endpoint(const LaunchLine& line, const Endpoint& endpoint, bool sever
 
 void torchrun_endpoint(const LaunchLine& line, std::vector<Finding>& findings) {
     if (line.standalone) return;
-    const auto nodes = most_nodes(line.nnodes);
-    const bool several = nodes.value_or(1) > 1;
+    const Meet meet = meet_of(line);
     const bool given = line.endpoint && !trim(line.endpoint->value).empty();
     if (given)
         return judge_endpoint(line, parse_endpoint(line.endpoint->value, line.endpoint->words),
-                              several, "--rdzv-endpoint=$MASTER_ADDR:29500", findings);
+                              meet, "--rdzv-endpoint=$MASTER_ADDR:29500", findings);
     if (static_backend(line) && line.master_address) {
         Endpoint endpoint{std::string(trim(line.master_address->value)), "",
                           line.master_address->words};
-        judge_endpoint(line, endpoint, several, "--master-addr=$MASTER_ADDR", findings);
-        if (line.master_port && several && !endpoint.host.empty() &&
+        judge_endpoint(line, endpoint, meet, "--master-addr=$MASTER_ADDR", findings);
+        if (line.master_port && meet != Meet::one && !endpoint.host.empty() &&
             !is_loopback_name(endpoint.host))
             judge_endpoint(line, {endpoint.host, line.master_port->value, line.master_port->words},
-                           several, "", findings);
+                           meet, "", findings);
         return;
     }
-    if (!several) return;
+    if (meet == Meet::one) return;
+    const Severity severity = severity_of(line, meet, false);
     const std::string option =
         static_backend(line) ? "--master-addr=$MASTER_ADDR" : "--rdzv-endpoint=$MASTER_ADDR:29500";
     findings.push_back(
-        {"rendezvous-missing", Severity::broken,
-         fmt::format("torchrun is told of {} nodes and not where they meet: it takes {}", *nodes,
+        {"rendezvous-missing", severity,
+         fmt::format("torchrun is told of {} nodes and not where they meet: it takes {}",
+                     printable(line.nnodes->value),
                      static_backend(line) ? "127.0.0.1" : "localhost"),
          fmt::format("{}, {}", line.nnodes->words,
                      line.endpoint          ? line.endpoint->words + " is empty"
                      : static_backend(line) ? std::string("no --master-addr, no --rdzv-endpoint")
                                             : std::string("no --rdzv-endpoint")),
-         "the other nodes never connect, the start times out", address_fix(line, option), "",
+         meet == Meet::one_or_more      ? kAlone
+         : severity == Severity::broken ? kNeverConnect
+                                        : "right on the first node alone, where the others are "
+                                          "told its name",
+         address_fix(line, option), "",
          address_remark(line, option) + "; torchrun does not read MASTER_ADDR by itself"});
+}
+
+/// A rank's program is Python, or a shell that is given Python to start.
+bool starts_python(const Command& command) {
+    return std::any_of(command.program_at.begin(), command.program_at.end(), [&](std::size_t at) {
+        const Peeled peeled = peel_prefixes(command.argv, at);
+        if (peeled.shell)
+            return std::any_of(command.argv.begin() + static_cast<std::ptrdiff_t>(*peeled.shell),
+                               command.argv.end(), [](const std::string& word) {
+                                   return word.find("python") != std::string::npos;
+                               });
+        return is_python(command.program) ||
+               (peeled.inner < command.argv.size() && is_python(command.argv[peeled.inner]));
+    });
+}
+
+/// The launcher's own words hand the variable on: `-x MASTER_ADDR`, `--export=ALL,MASTER_ADDR=a`.
+bool hands_on(const Command& command, std::string_view name) {
+    const std::size_t end =
+        command.program_at.empty() ? command.argv.size() : command.program_at.front();
+    return std::any_of(command.argv.begin(),
+                       command.argv.begin() + static_cast<std::ptrdiff_t>(end),
+                       [&](const std::string& word) { return word.find(name) != word.npos; });
+}
+
+/// Whether the ranks read a variable of this name: Open MPI does not hand it on by itself.
+bool ranks_read(const LaunchLine& line, std::string_view name) {
+    if (hands_on(line.command, name)) return true;
+    return line.command.job.launcher != "openmpi" && starts_python(line.command);
 }
 
 /// Programs that read MASTER_ADDR and MASTER_PORT themselves.
@@ -191,17 +311,19 @@ void master_variables(const LaunchLine& line, std::vector<Finding>& findings) {
     if (!mpi && line.srun == nullptr && !(launcher == "plain" && line.in_step)) return;
     if (nodes.value_or(1) < 2) return;
     const auto address = said(nullptr, line.environment, {}, {"MASTER_ADDR"});
-    if (address)
-        judge_endpoint(line, {std::string(trim(address->value)), "", address->words}, true, "",
-                       findings);
+    if (address && ranks_read(line, "MASTER_ADDR"))
+        judge_endpoint(line, {std::string(trim(address->value)), "", address->words}, Meet::several,
+                       "", findings);
     const auto port = said(nullptr, line.environment, {}, {"MASTER_PORT"});
-    if (port) judge_endpoint(line, {"host", port->value, port->words}, true, "", findings);
+    if (port && ranks_read(line, "MASTER_PORT"))
+        judge_endpoint(line, {"host", port->value, port->words}, Meet::several, "", findings);
 }
 
 }  // namespace
 
 void rendezvous_findings(const LaunchLine& line, std::vector<Finding>& findings) {
     fixed_node_rank(line, findings);
+    node_rank_left_out(line, findings);
     alone_per_node(line, findings);
     too_few_agents(line, findings);
     without_srun(line, findings);

@@ -28,6 +28,14 @@ bool is_count(std::string_view text) {
            text == "gpu" || text == "cpu" || text == "auto" || text == "xpu";
 }
 
+/// A number, or letters and digits as the names of devices have.
+bool is_word(std::string_view text) {
+    text = trim(text);
+    return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+        return std::isalnum(c) != 0 || c == '_' || c == '-';
+    });
+}
+
 /// `srun -n $SLURM_NTASKS ./train` without that variable is `srun -n ./train`.
 void empty_count(const LaunchLine& line, std::vector<Finding>& findings) {
     constexpr std::array kSrun = {
@@ -49,6 +57,15 @@ void empty_count(const LaunchLine& line, std::vector<Finding>& findings) {
     };
     look(line.srun, kSrun);
     look(line.torchrun, kTorchrun);
+    for (const auto& value : {line.nproc, line.node_rank}) {
+        if (line.torchrun == nullptr || !value || is_word(value->value)) continue;
+        findings.push_back(
+            {"count-not-a-number", Severity::broken,
+             fmt::format("{}: torchrun takes a number or a device's name", value->words),
+             value->words, "torchrun stops with an error of its own",
+             "echo \"${SLURM_GPUS_ON_NODE?}\" \"${SLURM_NODEID?}\"", "",
+             "SLURM_GPUS_PER_NODE may hold the model too (h100:8)"});
+    }
 }
 
 /// RANK=0 of the job script for every task.

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "env/gpu_advice.hpp"
 #include "launcher/command/families.hpp"
 #include "launcher/preflight/launch_line.hpp"
 
@@ -45,9 +46,9 @@ void counts_differ(const LaunchLine& line, std::vector<Finding>& findings) {
                      counted(*nodes->count(), "node"), counted(*each->count(), "task"), product),
          evidence_of({tasks, nodes, each}),
          "srun takes the total and ignores the number for each node, or refuses; Lightning stops",
-         tasks->option
-             ? fmt::format("srun --nodes={} --ntasks-per-node={}", nodes->value, *each->count())
-             : std::string("unset SLURM_NTASKS SLURM_NPROCS"),
+         tasks->option ? fmt::format("srun --nodes={} --ntasks={} --ntasks-per-node={}",
+                                     *nodes->count(), product, *each->count())
+                       : std::string("unset SLURM_NTASKS SLURM_NPROCS"),
          "",
          "give --nodes and --ntasks-per-node only: one task a node for torchrun, one a GPU for "
          "programs that srun starts directly"});
@@ -58,7 +59,9 @@ void counts_differ(const LaunchLine& line, std::vector<Finding>& findings) {
 void one_gpu_per_task(const LaunchLine& line, std::vector<Finding>& findings) {
     const env::Job& job = line.command.job;
     if (line.srun == nullptr || job.gpu_bind.empty() || line.torchrun != nullptr) return;
-    if (job.ranks_per_node.value_or(2) > 1 || line.tasks.value_or(1) < 2) return;
+    if (!env::sees_some_gpus(job.gpu_bind) || job.ranks_per_node.value_or(2) > 1 ||
+        line.tasks.value_or(1) < 2)
+        return;
     if (said(line.srun, line.environment, {"N", "nodes", "ntasks-per-node", "tasks-per-node"},
              {"SLURM_NTASKS_PER_NODE"}))
         return;
@@ -85,14 +88,12 @@ bool binds_gpus(const LaunchLine& line) {
     if (!line.command.job.gpu_bind.empty()) return true;
     for (const char* name : {"SLURMD_TRES_BIND", "SLURM_TRES_BIND", "SLURM_GPU_BIND"}) {
         const std::string value = variable(line.environment, name);
-        if (value.find("per_task") != std::string::npos ||
-            value.find("single") != std::string::npos)
-            return true;
+        if (!value.empty() && value.find("none") == std::string::npos) return true;
     }
     return false;
 }
 
-/// Several torchruns on a node, each with a rank for every GPU.
+/// Several torchruns on a node, each of which starts at local rank 0.
 void workers_multiplied(const LaunchLine& line, const detect::Machine& machine,
                         std::vector<Finding>& findings) {
     if (line.torchrun == nullptr || line.command.job.cpu_job || binds_gpus(line)) return;
@@ -100,25 +101,34 @@ void workers_multiplied(const LaunchLine& line, const detect::Machine& machine,
     const auto gpus = gpus_on_node(line, machine);
     const auto ranks = line.nproc ? line.nproc->count() : std::optional(1);
     const bool word = line.nproc && (line.nproc->value == "gpu" || line.nproc->value == "auto");
-    if (torchruns < 2 || (!word && ranks.value_or(1) < 2)) return;
-    const auto all = ranks ? std::optional(static_cast<long long>(*ranks) * torchruns)
-                           : std::optional<long long>();
-    if (gpus && all && *all <= *gpus) return;
+    if (torchruns < 2) return;
+    const long long all = ranks ? static_cast<long long>(*ranks) * torchruns : 0;
+    const bool fit = gpus && all > 0 && all <= *gpus;
     if (!gpus && !word && line.nnodes && line.tasks && line.nnodes->count() == line.tasks) return;
     findings.push_back(
-        {"workers-multiplied", gpus ? Severity::broken : Severity::slow,
+        {"workers-multiplied", gpus && !fit ? Severity::broken : Severity::slow,
          fmt::format("srun starts {} torchruns on a node, each of them {}{}", torchruns,
                      ranks ? counted(*ranks, "rank") : std::string("a rank for every GPU"),
                      gpus ? fmt::format(", for {}", counted(*gpus, "GPU")) : std::string()),
-         fmt::format("{} a node, {}", counted(torchruns, "task"), line.nproc->words),
-         "ranks share GPUs, which NCCL refuses, and the torchruns want the same port",
-         "srun --ntasks-per-node=1", "", "torchrun itself starts the ranks of its node"});
+         fmt::format("{} a node, {}", counted(torchruns, "task"),
+                     line.nproc ? line.nproc->words : std::string("no --nproc-per-node")),
+         fit ? std::string("each counts its local ranks from 0: code that takes device LOCAL_RANK "
+                           "puts several ranks on one GPU, which NCCL refuses")
+             : fmt::format("ranks share GPUs, which NCCL refuses{}",
+                           line.standalone ? "" : ", and the torchruns want the same port"),
+         fit ? fmt::format("{} torchrun --nnodes={} --nproc-per-node={} ...",
+                           one_task_a_node(line.nodes),
+                           line.nodes ? fmt::to_string(*line.nodes) : std::string("NODES"), all)
+             : one_task_a_node(line.nodes),
+         "",
+         fmt::format("torchrun itself starts the ranks of its node{}",
+                     fit ? "; or GPUs of its own for each task (--gpus-per-task)" : "")});
 }
 
 /// torchrun inside a task that is given fewer GPUs than it starts ranks.
 void ranks_exceed_task(const LaunchLine& line, std::vector<Finding>& findings) {
     if (line.srun == nullptr || line.torchrun == nullptr || line.command.job.cpu_job) return;
-    const auto gpus = said(line.srun, line.environment, {"gpus-per-task"}, {});
+    const auto gpus = said(line.srun, line.environment, {"gpus-per-task"}, {"SLURM_GPUS_PER_TASK"});
     if (!gpus || !gpus->count() || !line.nproc || !line.nproc->count() || !binds_gpus(line)) return;
     if (*line.nproc->count() <= *gpus->count()) return;
     findings.push_back(
@@ -127,8 +137,8 @@ void ranks_exceed_task(const LaunchLine& line, std::vector<Finding>& findings) {
                      *line.nproc->count(), counted(*gpus->count(), "GPU")),
          evidence_of({line.nproc, gpus}),
          "the job stops as it starts (invalid device ordinal, or Duplicate GPU detected)",
-         fmt::format("srun --ntasks-per-node=1 --gpus-per-task={}", *line.nproc->count()), "",
-         "or --gpus-per-node in place of --gpus-per-task"});
+         fmt::format("{} --gpus-per-task={}", one_task_a_node(line.nodes), *line.nproc->count()),
+         "", "or --gpus-per-node in place of --gpus-per-task"});
 }
 
 int cores_allowed(const detect::Cpu& cpu) {
@@ -180,13 +190,21 @@ void export_drops(const LaunchLine& line, std::vector<Finding>& findings) {
         return name == "ALL" || name == "PATH" || name.starts_with("PATH=");
     });
     if (arrives) return;
+    const bool boxed = said(line.srun, line.environment,
+                            {"container-image", "container-name", "container", "environment",
+                             "singularity-container"},
+                            {})
+                           .has_value();
     const bool none = list->value.empty() || list->value == "NONE" || list->value == "NIL";
     findings.push_back(
         {"export-drops-path", Severity::slow,
-         fmt::format("with {} srun hands over neither PATH nor the job script's variables",
-                     list->words),
+         boxed ? fmt::format("with {} srun does not hand over the job script's variables",
+                             list->words)
+               : fmt::format("with {} srun hands over neither PATH nor the job script's variables",
+                             list->words),
          list->words,
-         "commands and libraries are not found; NCCL's and toporun's variables are lost",
+         boxed ? "NCCL's and toporun's variables are lost"  // PATH is the image's
+               : "commands and libraries are not found; NCCL's and toporun's variables are lost",
          none ? std::string("srun --export=ALL")
               : fmt::format("srun --export=ALL,{}", printable(list->value)),
          ""});

@@ -124,6 +124,10 @@ TEST_CASE("tasks that see one GPU each are told with the way out") {
          "",
          ""},
         {"another binding", {{"SLURMD_TRES_BIND", "gpu:closest"}}, "", ""},
+        {"closest by the option", {}, "--gpu-bind=closest", ""},
+        {"one closest", {}, "--gpus-per-task=1 --gpu-bind=closest", "--gpus-per-task=1"},
+        {"a map", {}, "--gpu-bind=map_gpu:1,0", "map_gpu:1,0"},
+        {"a map inside the step", {{"SLURMD_TRES_BIND", "gpu:map_gpu:1,0"}}, "", "map_gpu"},
         {"no Slurm", {}, "", ""},
     };
     for (const Row& row : rows) {
@@ -135,8 +139,9 @@ TEST_CASE("tasks that see one GPU each are told with the way out") {
         REQUIRE(finding.has_value() == !row.what.empty());
         if (!finding) continue;
         CHECK(finding->what.find(row.what) != std::string::npos);
-        CHECK(finding->fix.find("--gpu-bind=none") != std::string::npos);
-        CHECK(finding->fix.find("--tres-bind=gres/gpu:none") != std::string::npos);
+        const bool tres = row.bind.starts_with("--tres");
+        CHECK(finding->fix == (tres ? "srun --tres-bind=gres/gpu:none" : "srun --gpu-bind=none"));
+        CHECK(finding->remark.find("--tres-bind=gres/gpu:none") != std::string::npos);
     }
 }
 

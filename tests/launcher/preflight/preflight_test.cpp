@@ -59,6 +59,53 @@ std::vector<env::Finding> findings_of(const std::string& line, const Environment
     return preflight(command, variables_of_ranks(command, environment), machine);
 }
 
+/// The line as the fix makes it, and its variables: words for srun stand before its program, a
+/// launch line with `...` takes what torchrun was given beside it, options of torchrun's stand
+/// before its program. Nothing for other texts.
+struct Fixed {
+    std::vector<std::string> words;
+    Environment environment;
+};
+
+std::optional<Fixed> apply_fix(const std::string& line, Environment environment,
+                               const std::string& fix) {
+    const Command command = recognise(split(line, ' '), environment, FakeHost());
+    std::vector<std::string> typed = command.argv;
+    std::vector<std::string> fixed = split(fix, ' ');
+    for (std::string& word : fixed)
+        if (const auto at = word.find("$MASTER_ADDR"); at != std::string::npos)
+            word.replace(at, 12, "node-a");
+    if (fixed.front() == "unset") {
+        for (const std::string& name : fixed) environment.erase(name);
+        return Fixed{typed, environment};
+    }
+    const auto insert = [&](std::size_t at, std::size_t from) {
+        typed.insert(typed.begin() + static_cast<std::ptrdiff_t>(at),
+                     fixed.begin() + static_cast<std::ptrdiff_t>(from), fixed.end());
+        return Fixed{typed, environment};
+    };
+    if (fix.find("bash -c") != std::string::npos || fix.find("toporun") != std::string::npos)
+        return std::nullopt;
+    if (fixed.back() == "...") {
+        fixed.pop_back();
+        const auto torchrun = std::find(typed.begin(), typed.end(), "torchrun");
+        if (torchrun == typed.end()) return std::nullopt;
+        for (const std::string& word : std::vector<std::string>(torchrun + 1, typed.end())) {
+            const std::string name = word.substr(0, word.find('='));
+            const bool given = std::any_of(fixed.begin(), fixed.end(), [&](const std::string& own) {
+                return own.substr(0, own.find('=')) == name;
+            });
+            if (!given && name != "--standalone") fixed.push_back(word);
+        }
+        return Fixed{fixed, environment};
+    }
+    if (fixed.front() == "srun" && typed.front() == "srun" && !command.program_at.empty())
+        return insert(command.program_at.front(), 1);
+    if (fixed.front().starts_with("--") && fixed.size() == 1 && !command.program_at.empty())
+        return insert(command.program_at.front(), 0);
+    return std::nullopt;
+}
+
 struct Row {
     std::string line;
     Environment environment;
@@ -67,6 +114,8 @@ struct Row {
     std::string what = {};      ///< part of it
     std::string evidence = {};  ///< part of it
 };
+
+int fixes_tried = 0;
 
 void check(const std::vector<Row>& rows, const detect::Machine& machine = node_machine()) {
     for (const Row& row : rows) {
@@ -85,6 +134,16 @@ void check(const std::vector<Row>& rows, const detect::Machine& machine = node_m
         CHECK(found->evidence.find(row.evidence) != std::string::npos);
         CHECK_FALSE(found->effect.empty());
         CHECK_FALSE(found->fix.empty());
+        const auto fixed = apply_fix(row.line, row.environment, found->fix);
+        if (!fixed) continue;
+        CAPTURE(join(fixed->words, " "));
+        const Command again = recognise(fixed->words, fixed->environment, FakeHost());
+        REQUIRE_FALSE(again.launchers.empty());
+        for (const env::Finding& left :
+             preflight(again, variables_of_ranks(again, fixed->environment), machine, LineFacts()))
+            if (left.id == row.id || left.severity == Severity::broken)
+                FAIL_CHECK("left: ", left.id, ": ", left.what);
+        ++fixes_tried;
     }
 }
 
@@ -115,13 +174,19 @@ TEST_CASE("a literal node rank on a line that every node runs") {
         {"srun -w node-b torchrun --nnodes=2 --node-rank=1 --master-addr=node-a t.py", batch(2),
          ""},
         {"srun torchrun --nnodes=2 --node-rank=0" + kC10d, batch(2), ""},
+        {"srun accelerate launch --num_machines 2 --machine_rank 0 --rdzv_backend c10d t.py",
+         batch(2), ""},
+        {"srun accelerate launch --machine_rank 0 t.py", batch(2), ""},
+        {"srun accelerate launch --num_machines 1 --machine_rank 0 t.py", batch(2), ""},
+        // No shell takes the variable for its value.
         {"srun torchrun --nnodes=2 --node-rank=$SLURM_NODEID --master-addr=node-a t.py", batch(2),
-         ""},
+         "count-not-a-number", Severity::broken, "$SLURM_NODEID", ""},
     });
     const auto findings = findings_of(old + "--nnodes=2 --node_rank=0 t.py", batch(2), {});
     REQUIRE(findings.size() >= 1);
     CHECK(findings[0].fix ==
-          "srun --ntasks-per-node=1 bash -c 'torchrun --nnodes=2 --node-rank=$SLURM_NODEID ...'");
+          "srun --ntasks=2 --ntasks-per-node=1 bash -c 'torchrun --nnodes=2 "
+          "--node-rank=$SLURM_NODEID ...'");
     CHECK(findings[0].remark.find("SLURM_PROCID=0") != std::string::npos);
 }
 
@@ -162,7 +227,28 @@ TEST_CASE("what each task gets: GPUs, torchruns, CPUs, variables") {
          task(2, 0, {{"SLURM_STEP_TASKS_PER_NODE", "2,2"}, {"SLURM_STEP_NUM_TASKS", "4"}}),
          "workers-multiplied", Severity::broken, "2 torchruns", "2 tasks"},
         {"srun --ntasks-per-node=2 torchrun --nnodes=4 --nproc-per-node=4" + kC10d,
+         batch(2, {{"SLURM_GPUS_ON_NODE", "8"}}), "workers-multiplied", Severity::slow,
+         "2 torchruns on a node, each of them 4 ranks, for 8 GPUs", "--nproc-per-node=4"},
+        {"srun --ntasks-per-node=8 torchrun --nnodes=16" + kC10d,
+         batch(2, {{"SLURM_GPUS_ON_NODE", "8"}}), "workers-multiplied", Severity::slow,
+         "each of them 1 rank", "no --nproc-per-node"},
+        {"srun --ntasks-per-node=8 --gpus-per-task=1 torchrun --nnodes=16" + kC10d,
          batch(2, {{"SLURM_GPUS_ON_NODE", "8"}}), ""},
+        {"srun torchrun --nnodes=2 --nproc-per-node=8" + kC10d,
+         batch(
+             2,
+             {{"SLURM_GPUS_ON_NODE", "8"}, {"SLURM_NTASKS", "16"}, {"SLURM_NTASKS_PER_NODE", "8"}}),
+         "workers-multiplied", Severity::broken, "8 torchruns", "8 tasks a node"},
+        {"srun torchrun --nnodes=2 --nproc-per-node=4" + kC10d,
+         batch(2, {{"SLURM_GPUS_PER_TASK", "1"}}), "ranks-exceed-gpus", Severity::broken,
+         "sees 1 GPU", "SLURM_GPUS_PER_TASK=1"},
+        {"srun -n 2 python3 t.py", batch(2, {{"SLURM_GPUS_PER_TASK", "1"}}), "one-gpu-per-task",
+         Severity::note, "device 0", "SLURM_GPUS_PER_TASK=1"},
+        {"srun -n 2 --gpu-bind=map_gpu:1,0 python3 t.py", batch(2), "one-gpu-per-task",
+         Severity::note, "device 0", "map_gpu"},
+        {"srun -n 2 --gpus-per-task=1 --gpu-bind=closest python3 t.py", batch(2),
+         "one-gpu-per-task", Severity::note, "device 0", "closest"},
+        {"srun -n 2 --gpus-per-task=1 --gpu-bind=none python3 t.py", batch(2), ""},
         {"srun --ntasks-per-node=1 torchrun --nnodes=2 --nproc-per-node=8" + kC10d,
          batch(2, {{"SLURM_GPUS_ON_NODE", "8"}}), ""},
         {"srun --gpus-per-task=1 torchrun --nnodes=2 --nproc-per-node=8" + kC10d, batch(2),
@@ -177,6 +263,8 @@ TEST_CASE("what each task gets: GPUs, torchruns, CPUs, variables") {
         {"srun ./train", batch(1, {{"SLURM_EXPORT_ENV", "NONE"}}), "export-drops-path",
          Severity::slow, "SLURM_EXPORT_ENV=NONE", ""},
         {"srun --export=ALL,A=1 ./train", batch(1), ""},
+        {"srun --container-image=a --export=A=1 ./train", batch(1), "export-drops-path",
+         Severity::slow, "does not hand over the job script's variables", "--export=A=1"},
     });
     const std::string one_cpu = "torchrun --nnodes=2 --nproc-per-node=2" + kC10d;
     check({{one_cpu, task(2, 0), "task-one-cpu", Severity::slow, "one CPU core", "mask 2"}},
@@ -224,6 +312,12 @@ TEST_CASE("the address where the nodes meet") {
          "localhost", "is empty"},
         {c10d + "t.py", batch(2), "rendezvous-missing", Severity::broken, "localhost",
          "no --rdzv-endpoint"},
+        {"torchrun --nnodes=2 --node-rank=0 t.py",
+         {},
+         "rendezvous-missing",
+         Severity::note,
+         "127.0.0.1",
+         "no --master-addr"},
         {"torchrun --nnodes=2 --node-rank=1 t.py",
          {{"MASTER_ADDR", "node-a"}},
          "rendezvous-missing",
@@ -248,18 +342,54 @@ TEST_CASE("the address where the nodes meet") {
          Severity::broken,
          "port 0",
          "--master-port=0"},
-        {"srun ./train", batch(2, {{"MASTER_ADDR", "localhost"}}), "rendezvous-loopback",
+        {"srun python3 t.py", batch(2, {{"MASTER_ADDR", "localhost"}}), "rendezvous-loopback",
          Severity::broken, "MASTER_ADDR=localhost", ""},
+        // Programs that are not known to read it; Open MPI hands on what -x names.
+        {"srun ./train", batch(2, {{"MASTER_ADDR", "localhost"}}), ""},
+        {"mpirun -np 4 -H node-a:2,node-b:2 python3 t.py", {{"MASTER_ADDR", "localhost"}}, ""},
+        {"mpirun -np 4 -H node-a:2,node-b:2 -x MASTER_ADDR python3 t.py",
+         {{"MASTER_ADDR", "localhost"}},
+         "rendezvous-loopback",
+         Severity::broken,
+         "MASTER_ADDR=localhost",
+         ""},
+        // One line of several: what the others are told is not known.
+        {"torchrun --nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=localhost:29500 t.py",
+         {},
+         "rendezvous-loopback",
+         Severity::note,
+         "no other node can be told the same",
+         ""},
+        {"torchrun --nnodes=2 --node-rank=1 --master-addr=localhost t.py",
+         {},
+         "rendezvous-loopback",
+         Severity::broken,
+         "meet itself",
+         ""},
+        // With a least number of one node it starts alone.
+        {"torchrun --nnodes=1:4 --rdzv-backend=c10d t.py",
+         {},
+         "rendezvous-missing",
+         Severity::note,
+         "1:4 nodes",
+         ""},
+        {"torchrun --nnodes=1:4 --rdzv-backend=c10d --rdzv-endpoint=localhost:0 t.py",
+         {},
+         "rendezvous-port-zero",
+         Severity::note,
+         "port 0",
+         ""},
+        {c10d + "--rdzv-endpoint=10.0.0.1,172.17.0.1:29500 t.py", batch(2), ""},
         {"srun --export=ALL,MASTER_ADDR=127.0.0.1 ./train", batch(2), "rendezvous-loopback",
          Severity::broken, "127.0.0.1", ""},
-        {"mpirun -np 4 -H node-a:2,node-b:2 ./train",
+        {"mpirun -np 4 -H node-a:2,node-b:2 -x MASTER_ADDR ./train",
          {{"MASTER_ADDR", ""}},
          "rendezvous-no-host",
          Severity::broken,
          "MASTER_ADDR=",
          ""},
-        {"./train", task(2, 0, {{"MASTER_PORT", "0"}}), "rendezvous-port-zero", Severity::broken,
-         "MASTER_PORT=0", ""},
+        {"python3 t.py", task(2, 0, {{"MASTER_PORT", "0"}}), "rendezvous-port-zero",
+         Severity::broken, "MASTER_PORT=0", ""},
         {c10d + "--rdzv-endpoint=node-a:29500 t.py", batch(2), ""},
         {c10d + "--rdzv-endpoint=[fd00::1]:29500 t.py", batch(2), ""},
         {c10d + "--rdzv-endpoint=node-a t.py", batch(2), ""},
@@ -270,6 +400,53 @@ TEST_CASE("the address where the nodes meet") {
         {"mpirun -np 2 ./train", {{"MASTER_ADDR", "localhost"}}, ""},
         {"./train", batch(2, {{"MASTER_ADDR", "localhost"}}), ""},
     });
+}
+
+TEST_CASE("static rendezvous without a node rank, and node ranks of no node") {
+    check({
+        {"srun torchrun --nnodes=2 --master-addr=node-a t.py", batch(2), "node-rank-missing",
+         Severity::broken, "takes itself for node 0", "--nnodes=2"},
+        {"srun torchrun --nnodes=2 --rdzv-endpoint=node-a:29500 t.py", batch(2),
+         "node-rank-missing", Severity::broken, "2 nodes", "no --rdzv-backend"},
+        {"torchrun --nnodes=2 --master-addr=node-a t.py", task(2, 1), ""},  // filled in
+        {"torchrun --nnodes=1 --node-rank=3 --master-addr=node-a t.py",
+         {},
+         "node-rank-too-high",
+         Severity::broken,
+         "0 to 0",
+         "--nnodes=1"},
+        {"torchrun --nnodes=4 --node-rank=3 --master-addr=node-a t.py", {}, ""},
+        {"torchrun --nnodes=2 --node-rank=3" + kC10d, {}, ""},
+        {"srun torchrun --nnodes=2 --nproc-per-node=h100:8" + kC10d, batch(2), "count-not-a-number",
+         Severity::broken, "h100:8", ""},
+        {"srun torchrun --nnodes=2 --nproc-per-node=" + kC10d, batch(2), "count-not-a-number",
+         Severity::broken, "--nproc-per-node=", ""},
+    });
+    FakeHost host;
+    host.files["c.yaml"] = "machine_rank: 0\nnum_machines: 2\nrdzv_backend: static\n";
+    const Command command =
+        recognise(split("srun accelerate launch --config_file c.yaml t.py", ' '), batch(2), host);
+    const auto findings = preflight(command, batch(2), {}, {});
+    REQUIRE(findings.size() == 1);
+    CHECK(findings[0].id == "node-rank-fixed");
+    CHECK(findings[0].evidence.starts_with("machine_rank: 0"));
+}
+
+TEST_CASE("outside Slurm a fix names no variable that is not set") {
+    const auto findings =
+        findings_of("torchrun --rdzv-backend=c10d --rdzv-endpoint=:29500 t.py", {}, {});
+    REQUIRE(findings.size() == 1);
+    CHECK(findings[0].fix == "--rdzv-endpoint=HOST:29500");
+    CHECK(findings[0].remark.starts_with("HOST: the name of the first node"));
+}
+
+TEST_CASE("an endpoint of several addresses") {
+    const Command command = recognise({"torchrun", "--nnodes=2", "--rdzv-backend=c10d",
+                                       "--rdzv-endpoint=10.0.0.1 172.17.0.1:29500", "t.py"},
+                                      {}, FakeHost());
+    const auto findings = preflight(command, {}, {}, {});
+    REQUIRE(findings.size() == 1);
+    CHECK(findings[0].id == "rendezvous-not-one-host");
 }
 
 TEST_CASE("lines of several programs and lines that are not understood are not judged") {
@@ -290,6 +467,10 @@ TEST_CASE("tasks of a node in Slurm's run-length form") {
         CAPTURE(text);
         CHECK(tasks_on_node(text, node).value_or(-1) == tasks);
     }
+}
+
+TEST_CASE("fixes were tried") {
+    CHECK(fixes_tried > 15);
 }
 
 }  // namespace
