@@ -38,9 +38,10 @@ Class read_class(TomlTable& table) {
 }
 
 /// Of several lines that one text matches: a quoted consequence says that the text is none of its
-/// rank's own making.
-int strength(Role role) {
-    return role == Role::consequence ? -1 : static_cast<int>(role);
+/// rank's own making; of what is known to be harmless nothing else counts.
+int strength(const KnownLine& line) {
+    if (line.id == "harmless") return -2;
+    return line.role == Role::consequence ? -1 : static_cast<int>(line.role);
 }
 
 bool counts(const KnownLine& line, const Captures& captures) {
@@ -138,7 +139,7 @@ std::optional<Catalogue::Match> Catalogue::match(std::string_view message,
     for (const std::uint16_t candidate : candidates) {
         const KnownLine& line = lines_[candidate];
         if (nccl_record && !line.of_nccl) continue;
-        if (best && strength(best->line->role) <= strength(line.role)) continue;
+        if (best && strength(*best->line) <= strength(line)) continue;
         auto captures = line.pattern.match(message);
         if (!captures || !counts(line, *captures)) continue;
         best = Match{&line, std::move(*captures)};

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "detect/nccl_log/line.hpp"
 #include "launcher/failures/catalogue.hpp"
 #include "launcher/failures/prefix.hpp"
 
@@ -35,8 +36,14 @@ struct Event {
     std::string advice;
     std::string frame;  ///< "train.py line 24" of a traceback
     Place place;
-    int attempt = 0;             ///< restarts before it
-    std::uint64_t count = 1;     ///< equal lines of the same stream
+    int attempt = 0;        ///< restarts before it
+    bool by_task = false;   ///< `ranks` are numbers of Slurm tasks
+    bool uncaught = false;  ///< an exception that ended its process, by its form
+    bool of_main = false;   ///< an exception that began in the main program
+    std::uint64_t went_on =
+        0;                    ///< order of the line that shows its stream's training go on; 0: none
+    std::string peer;         ///< who closed the connection, as the line tells
+    std::uint64_t count = 1;  ///< equal lines of the same stream
     bool after_closing = false;  ///< the launcher had begun to end the ranks of this file
 };
 
@@ -54,7 +61,12 @@ struct TableRow {
 
 /// What one rank of a process group told of its work.
 struct WorkState {
-    std::optional<std::int64_t> timed_out;  ///< number of the work that did not end
+    std::string group;              ///< process group, "" where no line of it says
+    std::optional<int> group_rank;  ///< rank in it
+    Origin origin;
+    int attempt = 0;
+    std::optional<std::int64_t> work;  ///< number of the work that did not end
+    bool timed_out = false;            ///< so the watchdog says; else an error may have ended it
     std::optional<std::int64_t> enqueued;
     std::optional<std::int64_t> completed;
     std::string op;
@@ -63,6 +75,13 @@ struct WorkState {
     std::optional<std::int64_t> limit_ms;
     std::string evidence;
     Place place;
+};
+
+/// A line that says that the run, or the program, ended well.
+struct Success {
+    Place place;
+    int attempt = 0;
+    bool launcher = false;  ///< the launcher's own words
 };
 
 /// NCCL's process: which rank it is and how its log ends.
@@ -100,8 +119,8 @@ struct Evidence {
     std::vector<std::uint64_t> file_lines;  ///< lines of each
     std::vector<Event> events;
     std::vector<TableRow> table;
-    std::map<std::int64_t, Place> closing;                 ///< processes that an agent began to end
-    std::map<std::string, std::map<int, WorkState>> work;  ///< by process group and rank in it
+    std::map<std::int64_t, Place> closing;  ///< processes that an agent began to end
+    std::vector<WorkState> work;
     std::map<int, std::pair<std::string, Place>> fingerprints;  ///< collective each rank was in
     std::map<std::pair<std::string, std::int64_t>, NcclProcess> nccl;  ///< by host and process
     std::vector<RankProcess> processes;
@@ -112,6 +131,8 @@ struct Evidence {
     std::set<int> local_ranks_seen;
     std::set<int> ranks_seen;
     std::optional<int> world_size;
+    std::set<detect::nccl_log::Transport> transports;  ///< of NCCL's connections
+    std::vector<Success> successes;
     int attempts = 0;            ///< restarts
     bool slurm_agents = false;   ///< a Slurm task holds several ranks: its number is none
     std::uint64_t left_out = 0;  ///< events beyond the limit

@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "detect/nccl_log/cursor.hpp"
 #include "launcher/failures/memory_text.hpp"
+#include "launcher/failures/progress.hpp"
 
 namespace toporun::launcher::failures {
 namespace {
@@ -20,35 +21,6 @@ constexpr std::size_t kAddedWithin = 10;     ///< lines of a help text
 std::optional<int> small(const std::optional<std::int64_t>& number) {
     if (!number || *number < -1000000 || *number > 100000000) return std::nullopt;
     return static_cast<int>(*number);
-}
-
-std::string cut(std::string_view text) {
-    return std::string(text.substr(0, kEvidenceBytes));
-}
-
-/// `3`, `0-2,5`, `[0, 2]`: the numbers; at most 4096.
-std::vector<int> number_list(std::string_view text) {
-    std::vector<int> numbers;
-    std::optional<int> range_from;
-    for (std::size_t i = 0; i < text.size() && numbers.size() < 4096;) {
-        if (std::isdigit(static_cast<unsigned char>(text[i])) == 0) {
-            ++i;
-            continue;
-        }
-        std::size_t end = i;
-        while (end < text.size() && std::isdigit(static_cast<unsigned char>(text[end])) != 0) ++end;
-        const auto number = small(to_integer(text.substr(i, end - i)));
-        if (!number) break;
-        if (range_from)
-            for (int n = *range_from + 1; n <= *number && numbers.size() < 4096; ++n)
-                numbers.push_back(n);
-        else
-            numbers.push_back(*number);
-        range_from.reset();
-        if (end < text.size() && text[end] == '-') range_from = *number;
-        i = end + 1;
-    }
-    return numbers;
 }
 
 /// `KeyError: 'labels'`, `torch.cuda.OutOfMemoryError: ...`, `MemoryError`.
@@ -84,10 +56,15 @@ bool is_rule(std::string_view message) {
 
 FailureLog::FailureLog(const Catalogue& catalogue) : catalogue_(catalogue) {}
 
+std::string FailureLog::shortened(std::string_view text) {
+    return std::string(text.substr(0, kEvidenceBytes));
+}
+
 void FailureLog::begin_file(const std::string& name) {
     for (auto& entry : streams_) end_row(entry.second);
     streams_.clear();
     open_blocks_ = 0;
+    open_streams_ = 0;
     closing_ = false;
     pdsh_hosts_.clear();
     evidence_.files.push_back(name);
@@ -109,7 +86,10 @@ void FailureLog::see(const Origin& origin) {
         if (*origin.rank >= 0 && rank < known_ranks_.size()) known_ranks_.set(rank);
     }
     if (origin.local_rank) evidence_.local_ranks_seen.insert(*origin.local_rank);
-    if (origin.task && (origin.local_rank || origin.rank)) evidence_.slurm_agents = true;
+    if (!origin.task) return;
+    // A task that holds torchrun's ranks, or another rank than its own number, or two.
+    if (origin.local_rank || (origin.rank && origin.rank != origin.task))
+        evidence_.slurm_agents = true;
 }
 
 void FailureLog::add(std::string_view line, const detect::nccl_log::Line* nccl) {
@@ -126,17 +106,20 @@ void FailureLog::add(std::string_view line, const detect::nccl_log::Line* nccl) 
     const bool may_label =
         !text.empty() && (text.front() == '[' || text.front() == ' ' || text.front() == '(' ||
                           std::isdigit(static_cast<unsigned char>(text.front())) != 0);
-    if (candidates_.empty() && open_blocks_ == 0 && !may_label) return;
+    const bool record = nccl != nullptr && nccl->record.level != detect::nccl_log::Level::bare;
+    const bool watched = open_streams_ > 0 && !record;
+    if (candidates_.empty() && open_blocks_ == 0 && !may_label && !watched) return;
     if (candidates_.empty() && is_idle() && tells_no_rank(text)) return;
     PrefixedLine prefixed = strip_prefixes(text, pdsh_hosts_);
     see(prefixed.origin);
+    if (watched && place_.order > open_until_) forget_open();
+    if (watched && candidates_.empty()) see_progress(prefixed);
     if (candidates_.empty() && open_blocks_ == 0) return;
-    const bool record = nccl != nullptr && nccl->record.level != detect::nccl_log::Level::bare;
     if (record) {
         prefixed.origin.host = nccl->record.host;
         prefixed.origin.pid = nccl->record.pid;
         if (const auto match = catalogue_.match(prefixed.message, candidates_, true))
-            take(*match, prefixed.origin, line, stream_of(prefixed.origin));
+            take(*match, prefixed.origin, line, stream_of(prefixed.origin), true);
         return;
     }
     add_message(prefixed, line, stream_of(prefixed.origin));
@@ -157,7 +140,7 @@ void FailureLog::add_findings(std::string_view text, std::string_view raw) {
         if (told != findings.end())
             ++told->count;
         else if (findings.size() < kMostFindings)
-            findings.push_back({&known, std::move(what), cut(raw), 1});
+            findings.push_back({&known, std::move(what), shortened(raw), 1});
     }
 }
 
@@ -165,9 +148,12 @@ void FailureLog::add_message(const PrefixedLine& line, std::string_view raw, Str
     ++stream.lines_since;
     if (stream.block == Stream::Block::table && in_table(line.message, stream)) return;
     if (stream.block == Stream::Block::traceback && in_traceback(line, raw, stream)) return;
+    if (stream.block == Stream::Block::missing_ranks && in_missing_ranks(line, stream)) return;
     if (candidates_.empty()) return;
     if (const auto match = catalogue_.match(line.message, candidates_))
         take(*match, line.origin, raw, stream);
+    else if (open_streams_ > 0)
+        see_progress(line);
 }
 
 /// True while the line belongs to torchrun's table.
@@ -227,10 +213,14 @@ bool FailureLog::in_traceback(const PrefixedLine& line, std::string_view raw, St
         const auto number = path ? at.number<int>() : std::nullopt;
         if (!number) return true;
         stream.agent |= is_launcher_file(*path);
+        if (!stream.framed)
+            stream.main =
+                at.rest().find("<module>") != std::string_view::npos && !is_library(*path);
+        stream.framed = true;
         stream.exit_barrier |= at.rest().ends_with("_exit_barrier");
         stream.joining |= at.rest().ends_with("init_process_group");
         if (!is_library(*path))
-            stream.frame = cut(std::string(*path) + " line " + std::to_string(*number));
+            stream.frame = shortened(std::string(*path) + " line " + std::to_string(*number));
         return true;
     }
     stream.block = Stream::Block::none;
@@ -252,8 +242,7 @@ void FailureLog::add_exception(const PrefixedLine& line, std::string_view raw, S
         event.line_id = match->line->id;
         event.says = match->line->says;
         event.advice = match->line->advice;
-        if (const auto gpu = match->captures.number("gpu")) event.gpu = small(gpu);
-        if (const auto ranks = match->captures.text("ranks")) event.ranks = number_list(*ranks);
+        fill(event, match->captures, *match->line);
     } else {
         event.role = stream.agent ? Role::teardown : Role::cause;
         event.of = catalogue_.find_class("user-exception");
@@ -273,15 +262,20 @@ void FailureLog::add_exception(const PrefixedLine& line, std::string_view raw, S
     // The first of a chain is the cause, what was raised while it was handled is its consequence.
     if (stream.chained && event.role < Role::consequence) event.role = Role::teardown;
     stream.chained = false;
+    // PyTorch labels what its hook for uncaught exceptions prints (2.4 and later).
+    event.uncaught = line.origin.rank.has_value() && raw.find("[rank") != raw.npos;
+    event.of_main = stream.main;
     const std::size_t position = keep(std::move(event));
-    if (position != SIZE_MAX) stream.recent = {{"exception", position}};
     stream.lines_since = 0;
+    if (position == SIZE_MAX) return;
+    stream.recent = {{"exception", position}};
+    watch(position, false, stream);
 }
 
 Event FailureLog::event_of(const Origin& origin, std::string_view raw) const {
     Event event;
     event.origin = origin;
-    event.evidence = cut(raw);
+    event.evidence = shortened(raw);
     event.place = place_;
     event.attempt = evidence_.attempts;
     event.after_closing = closing_;
@@ -299,7 +293,13 @@ std::size_t FailureLog::keep(Event event) {
                             std::to_string(static_cast<int>(event.role)) + "/" + event.node + "/" +
                             (event.ranks.empty() ? "" : std::to_string(event.ranks.front()));
     if (const auto known = kept_.find(key); known != kept_.end()) {
-        ++evidence_.events[known->second].count;
+        Event& former = evidence_.events[known->second];
+        event.count = former.count + 1;
+        if (former.peer.empty()) former.peer = event.peer;
+        if (former.went_on > 0)
+            former = std::move(event);  // that one was dealt with
+        else
+            ++former.count;
         return known->second;
     }
     if (evidence_.events.size() >= kMostEvents) {
@@ -311,33 +311,12 @@ std::size_t FailureLog::keep(Event event) {
     return evidence_.events.size() - 1;
 }
 
-void FailureLog::add_work(const Captures& captures, const Origin& origin, std::string_view raw) {
-    const auto rank = captures.number("rank") ? small(captures.number("rank"))
-                      : origin.group_rank     ? origin.group_rank
-                                              : origin.rank;
-    if (!rank || evidence_.work.size() > 4096) return;
-    WorkState& state = evidence_.work[origin.group][*rank];
-    const auto keep_first = [](auto& kept, const auto& value) {
-        if (!kept && value) kept = value;
-    };
-    keep_first(state.timed_out, captures.number("seq"));
-    keep_first(state.enqueued, captures.number("enqueued"));
-    keep_first(state.completed, captures.number("done"));
-    keep_first(state.ran_ms, captures.number("ran_ms"));
-    keep_first(state.limit_ms, captures.number("limit_ms"));
-    if (const auto op = captures.text("op"); op && state.op.empty()) state.op = *op;
-    if (const auto sizes = captures.text("sizes"); sizes && state.sizes.empty())
-        state.sizes = cut(*sizes);
-    if (!state.evidence.empty()) return;
-    state.evidence = cut(raw);
-    state.place = place_;
-}
-
 /// Lines that are no event of their own; true when there is nothing more to keep of it.
 bool FailureLog::take_special(const Catalogue::Match& match, const Origin& origin,
                               std::string_view raw) {
     const std::string& id = match.line->id;
     const Captures& captures = match.captures;
+    if (id == "harmless") return true;
     if (id == "ending") closing_ = true;  // an event too
     if (id == "closing") {
         closing_ = true;
@@ -350,18 +329,23 @@ bool FailureLog::take_special(const Catalogue::Match& match, const Origin& origi
         return true;
     }
     if (id == "pdsh-launch") {
-        const std::string host(captures.text("host").value_or(""));
+        const std::string host(captures.text("node").value_or(""));
         if (pdsh_hosts_.size() < 4096) pdsh_hosts_.insert(host);
         return true;
     }
-    if (id == "work" || id == "witness") add_work(captures, origin, raw);
+    if (id == "success" || id == "launcher-success") {
+        if (evidence_.successes.size() < kMostEvents)
+            evidence_.successes.push_back({place_, evidence_.attempts, id == "launcher-success"});
+        return true;
+    }
+    if (id == "work" || id == "failed-work" || id == "witness") add_work(match, origin, raw);
     if (id == "fingerprint") {
         const auto fingerprint = [&](const char* who, const char* what, bool own) {
             const auto rank = small(captures.number(who));
             const auto text = captures.text(what);
             if (!rank || !text || evidence_.fingerprints.size() > 65536) return;
             if (own) evidence_.fingerprints.erase(*rank);
-            evidence_.fingerprints.emplace(*rank, std::pair(cut(*text), place_));
+            evidence_.fingerprints.emplace(*rank, std::pair(shortened(*text), place_));
         };
         fingerprint("rank", "mine", true);
         fingerprint("rank_b", "theirs", false);
@@ -370,7 +354,7 @@ bool FailureLog::take_special(const Catalogue::Match& match, const Origin& origi
 }
 
 void FailureLog::take(const Catalogue::Match& match, const Origin& origin, std::string_view raw,
-                      Stream& stream) {
+                      Stream& stream, bool of_nccl) {
     const KnownLine& line = *match.line;
     if (line.id == "traceback" || line.id == "table") {
         ++open_blocks_;
@@ -378,6 +362,12 @@ void FailureLog::take(const Catalogue::Match& match, const Origin& origin, std::
         stream.first_observed = false;
         stream.frame.clear();
         stream.agent = stream.exit_barrier = stream.joining = false;
+        stream.framed = stream.main = false;
+        return;
+    }
+    if (line.id == "missing-ranks") {
+        if (stream.block == Stream::Block::none) ++open_blocks_;
+        stream.block = Stream::Block::missing_ranks;
         return;
     }
     if (line.id == "chained") {
@@ -385,25 +375,11 @@ void FailureLog::take(const Catalogue::Match& match, const Origin& origin, std::
         return;
     }
     if (take_special(match, origin, raw)) return;
-    const Captures& captures = match.captures;
-    const auto fill = [&](Event& event) {
-        if (const auto rank = small(captures.number("rank")); rank && line.id != "work")
-            event.ranks = {*rank};
-        if (const auto ranks = captures.text("ranks")) event.ranks = number_list(*ranks);
-        if (const auto tasks = captures.text("tasks")) event.ranks = number_list(*tasks);
-        if (const auto node = captures.text("node")) event.node = cut(*node);
-        if (const auto gpu = captures.number("gpu")) event.gpu = small(gpu);
-        if (const auto signal = captures.number("signal")) event.signal = small(signal);
-        if (const auto code = captures.number("code")) event.code = small(code);
-        if (const auto pid = captures.number("pid"); pid && *pid > 0) event.origin.pid = pid;
-        if (const auto local = captures.number("local_rank"); local && !event.origin.local_rank)
-            event.origin.local_rank = small(local);
-    };
     if (!line.adds.empty()) {
         for (auto& [id, position] : stream.recent)
             if (id == line.adds && stream.lines_since <= kAddedWithin) {
-                fill(evidence_.events[position]);
-                evidence_.events[position].evidence += " | " + cut(trim(raw));
+                fill(evidence_.events[position], match.captures, line);
+                evidence_.events[position].evidence += " | " + shortened(trim(raw));
             }
         return;
     }
@@ -414,10 +390,20 @@ void FailureLog::take(const Catalogue::Match& match, const Origin& origin, std::
     event.line_id = line.id;
     event.says = line.says;
     event.advice = line.advice;
-    fill(event);
+    fill(event, match.captures, line);
+    // A line that calls itself a warning is no cause, what it tells of was dealt with.
+    const bool warning = origin.level == 'W' || origin.level == 'I' ||
+                         (origin.level == 0 && !of_nccl && tells_handled(raw));
+    const bool claims = event.role == Role::cause || event.role == Role::ambiguous ||
+                        (event.role == Role::lag && line.id != "horovod-missing");
+    if (warning && claims) return;
+    if (warning && origin.level != 0 && event.role == Role::consequence)
+        event.role = Role::teardown;
     if (line.id == "store-timeout") event.role = Role::consequence;  // outside of a traceback
     const std::size_t position = keep(std::move(event));
-    if (line.id.empty() || position == SIZE_MAX) return;
+    if (position == SIZE_MAX) return;
+    watch(position, of_nccl, stream);
+    if (line.id.empty()) return;
     stream.recent = {{line.id, position}};
     stream.lines_since = 0;
 }

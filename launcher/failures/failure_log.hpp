@@ -30,8 +30,9 @@ class FailureLog {
     // The short ways of LogScan. They do what add() does, for lines without an anchor of the
     // catalogue.
 
-    /// No block of lines is open that any line may end, and no word is known to be a host.
-    bool is_idle() const { return open_blocks_ == 0 && pdsh_hosts_.empty(); }
+    /// No block of lines is open that any line may end, no event that lines may show to have been
+    /// dealt with, and no word is known to be a host.
+    bool is_idle() const { return open_blocks_ == 0 && open_streams_ == 0 && pdsh_hosts_.empty(); }
     /// True for a line whose prefixes tell of no rank that is not known yet. While is_idle() only.
     bool tells_no_rank(std::string_view line) const;
     /// Lines without an anchor that tell of no rank.
@@ -50,20 +51,25 @@ class FailureLog {
   private:
     /// What a stream of lines is in the middle of.
     struct Stream {
-        enum class Block { none, traceback, table } block = Block::none;
+        enum class Block { none, traceback, table, missing_ranks } block = Block::none;
         // traceback
         std::string frame;   ///< innermost of the user's own
         bool agent = false;  ///< of a launcher written in Python
         bool exit_barrier = false;
         bool chained = false;  ///< the exception is a consequence of the one before
         bool joining = false;  ///< of init_process_group
+        bool framed = false;   ///< the first frame was read
+        bool main = false;     ///< and is that of the main program
         // table
         bool first_observed = false;
         std::optional<TableRow> row;
         // lines that add to an event
         std::size_t lines_since = 0;
         std::vector<std::pair<std::string, std::size_t>> recent;  ///< line id, event
-        std::size_t last_exception = 0;                           ///< position + 1 of the event
+        // signs that it goes on
+        std::vector<std::size_t> open;  ///< events that these would clear
+        std::uint64_t shape = 0;        ///< of the latest line of the training loop
+        std::uint64_t numbers = 0;
     };
 
     Stream& stream_of(const Origin& origin);
@@ -78,9 +84,15 @@ class FailureLog {
     void add_exception(const PrefixedLine& line, std::string_view raw, Stream& stream);
     void end_row(Stream& stream);
     void take(const Catalogue::Match& match, const Origin& origin, std::string_view raw,
-              Stream& stream);
+              Stream& stream, bool of_nccl = false);
     bool take_special(const Catalogue::Match& match, const Origin& origin, std::string_view raw);
-    void add_work(const Captures& captures, const Origin& origin, std::string_view raw);
+    void add_work(const Catalogue::Match& match, const Origin& origin, std::string_view raw);
+    bool in_missing_ranks(const PrefixedLine& line, Stream& stream);
+    void watch(std::size_t position, bool of_nccl, Stream& stream);
+    void see_progress(const PrefixedLine& line);
+    void forget_open();
+    static void fill(Event& event, const Captures& captures, const KnownLine& line);
+    static std::string shortened(std::string_view text);
     Event event_of(const Origin& origin, std::string_view raw) const;
     std::size_t keep(Event event);
 
@@ -98,6 +110,9 @@ class FailureLog {
     Place place_;
     bool closing_ = false;  ///< of the present file
     std::size_t open_blocks_ = 0;
+    std::size_t open_streams_ = 0;  ///< that have events to be cleared
+    std::uint64_t open_until_ = 0;  ///< order of the line up to which they are watched
+    std::map<std::string, std::vector<std::size_t>> work_of_;  ///< by stream and rank in the group
 };
 
 /// The judgement alone, on evidence however it was got.

@@ -55,9 +55,11 @@ NcclProcess* FailureLog::process_of(const detect::nccl_log::Record& record) {
 void FailureLog::add_nccl(const detect::nccl_log::Line& line, NcclProcess& process) {
     const detect::nccl_log::Record& record = line.record;
     process.last = place_;
-    if (std::holds_alternative<detect::nccl_log::Collective>(line.event) ||
-        std::holds_alternative<detect::nccl_log::Connection>(line.event))
+    if (std::holds_alternative<detect::nccl_log::Collective>(line.event)) return;
+    if (const auto* connection = std::get_if<detect::nccl_log::Connection>(&line.event)) {
+        evidence_.transports.insert(connection->transport);
         return;
+    }
     if (const auto* init = std::get_if<detect::nccl_log::Init>(&line.event)) {
         const bool larger = !evidence_.world_size || init->ranks >= *evidence_.world_size;
         if (larger) evidence_.world_size = init->ranks;

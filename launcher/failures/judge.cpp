@@ -20,10 +20,11 @@ int level(Role role) {
 /// special class before a plain exception, a rank that is known before none.
 int rank_within_level(const Event& event, const Ranks& ranks) {
     if (event.role == Role::external) return 3;
-    if (event.line_id == "work" || event.line_id == "gloo-timeout") return 4;  // judged in lag.cpp
+    if (event.line_id == "gloo-timeout") return 4;  // judged in lag.cpp
     const bool general =
         event.of != nullptr && (event.of->id == "user-exception" || event.of->id == "native-crash");
     const bool placed = ranks.of(event).has_value() || event.ranks.size() > 1;
+    if (event.role == Role::outside) return placed && !event.node.empty() ? 0 : placed ? 1 : 2;
     return (placed ? 0 : 1) + (general && event.role == Role::cause && event.frame.empty() ? 1 : 0);
 }
 
@@ -73,11 +74,12 @@ Company company_of(const Event& first, const std::vector<Event>& events, const R
 }
 
 bool alike_on_all(const Event& first, const Company& company, const Ranks& ranks) {
-    if (company.ranks.size() > 1 && company.ranks.size() >= ranks.known().size()) return true;
-    // Launchers refuse a job as a whole; what cannot be found is found by no rank.
-    const bool whole = first.of->id == "launcher-misuse" || first.of->id == "environment" ||
-                       first.of->id == "library-mismatch";
-    return whole && company.ranks.empty();
+    const std::set<int>& known = ranks.known();
+    if (known.size() > 1 &&
+        std::includes(company.ranks.begin(), company.ranks.end(), known.begin(), known.end()))
+        return true;
+    // Launchers refuse a job as a whole.
+    return first.of->id == "launcher-misuse" && company.ranks.empty();
 }
 
 Confidence confidence_of(const Event& event, const Company& company, bool all) {
@@ -146,13 +148,28 @@ void add_remarks(Verdict& verdict, const Event& first, const std::vector<Event>&
                 verdict.remarks.push_back(fmt::format("NCCL saw {}={}", name, value));
                 break;
             }
-    if (evidence.attempts > 0)
-        verdict.remarks.push_back(
-            fmt::format("the run was restarted {} times; this is the first attempt's failure",
-                        evidence.attempts));
-    if (verdict.confidence == Confidence::unknown)
-        verdict.remarks.push_back(
-            "these logs hold consequences only: the log of the rank that failed first is missing");
+    if (evidence.attempts > 0) {
+        const auto well = [&](const Success& success) {
+            return success.launcher && success.attempt > first.attempt;
+        };
+        const bool ended_well =
+            std::any_of(evidence.successes.begin(), evidence.successes.end(), well);
+        verdict.remarks.push_back(fmt::format(
+            "the run was restarted {}; {}",
+            evidence.attempts == 1 ? "once" : fmt::format("{} times", evidence.attempts),
+            ended_well ? "then it ended well: this is why it was restarted"
+                       : "this is the first attempt's failure"));
+    }
+    if (verdict.confidence != Confidence::unknown) return;
+    if (first.evidence.find("NVRM: ") != first.evidence.npos) return;  // not a rank's word
+    verdict.remarks.push_back(
+        "these logs hold consequences only: the log of the rank that failed first is missing");
+    for (const Event& event : events)
+        if (!event.peer.empty()) {
+            verdict.remarks.push_back("look at " + event.peer +
+                                      " first: its process closed the connection");
+            break;
+        }
 }
 
 std::vector<std::string> advice_of(const Event& event) {
@@ -210,7 +227,8 @@ Verdict verdict_of(const Event& first, const std::vector<Event>& events, const E
     verdict.evidence = first.evidence;
     verdict.where = where_text(evidence, first.place);
     verdict.frame = first.frame;
-    const std::string who = who_text(verdict);
+    // What lag.cpp and timeout.cpp say begins with the ranks.
+    const std::string who = first.line_id == "lag" && !first.ranks.empty() ? "" : who_text(verdict);
     const std::string what = first.says.empty() ? first.of->title : first.says;
     verdict.what = who.empty() ? what : fmt::format("{}: {}", who, what);
     verdict.advice = advice_of(first);
@@ -237,9 +255,12 @@ std::optional<Verdict> judge(const Evidence& evidence, const Catalogue& catalogu
     const Ranks ranks(evidence);
     std::vector<Event> events = with_statuses(evidence, catalogue, ranks);
     for (Event& event : end_events(evidence, catalogue, ranks)) events.push_back(std::move(event));
+    clear_handled(events, evidence);
     weigh(events, evidence, ranks);
     for (Event& event : lag_events(events, evidence, catalogue, ranks))
         events.push_back(std::move(event));
+    for (Event& event : events)  // judged together
+        if (event.line_id == "work" || event.line_id == "failed-work") event.role = Role::noise;
     const Event* first = nullptr;
     for (int attempt = 0; attempt <= evidence.attempts && first == nullptr; ++attempt)
         first = strongest(events, ranks, attempt);

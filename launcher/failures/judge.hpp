@@ -14,11 +14,16 @@ class Ranks {
   public:
     explicit Ranks(const Evidence& evidence);
     std::optional<int> of(const Event& event) const;
+    std::optional<int> of(const Origin& origin, int file) const;
     std::optional<int> of(const TableRow& row) const;
     /// The host of an event, as named by the line, its prefix or the table of its file.
     std::string host_of(const Event& event, const std::optional<int>& rank) const;
     /// Every rank that is known to have taken part.
     const std::set<int>& known() const { return known_; }
+    /// Those that printed a line or had a process, without what the number of ranks alone says.
+    const std::set<int>& heard() const { return heard_; }
+    /// The number of ranks of the job, where something tells it.
+    std::optional<int> size() const { return evidence_.world_size; }
     /// The process of NCCL that is the `local_rank`-th of its host.
     const NcclProcess* local(const std::string& host, int local_rank) const;
     std::optional<int> device_of(int rank) const;
@@ -32,6 +37,7 @@ class Ranks {
     std::map<int, std::string> host_by_rank_;
     std::map<int, std::string> host_by_file_;
     std::set<int> known_;
+    std::set<int> heard_;
 };
 
 /// What exit statuses say: rows of torchrun's table and launchers' lines without a class of their
@@ -48,6 +54,9 @@ std::vector<Event> end_events(const Evidence& evidence, const Catalogue& catalog
 void judge_status(Event& event, const Evidence& evidence, const Catalogue& catalogue,
                   const Ranks& ranks);
 
+/// Events that were dealt with become noise: the program went on after them, or ended well.
+void clear_handled(std::vector<Event>& events, const Evidence& evidence);
+
 /// Roles by circumstance: endings that came after a failure, quotations, kernel lines about others.
 void weigh(std::vector<Event>& events, const Evidence& evidence, const Ranks& ranks);
 
@@ -55,5 +64,13 @@ void weigh(std::vector<Event>& events, const Evidence& evidence, const Ranks& ra
 /// time-outs, closed connections that name the dead.
 std::vector<Event> lag_events(const std::vector<Event>& events, const Evidence& evidence,
                               const Catalogue& catalogue, const Ranks& ranks);
+
+/// The time-outs of PyTorch's process groups in one start of the ranks: a rank that is behind,
+/// works that do not match, a rank that is missing, or communication that stopped.
+std::optional<Event> judge_time_outs(const std::vector<Event>& events, const Evidence& evidence,
+                                     const Catalogue& catalogue, const Ranks& ranks, int attempt);
+
+/// "0, 2, 4", of many the first eight.
+std::string numbers_text(const std::vector<int>& numbers);
 
 }  // namespace toporun::launcher::failures

@@ -8,18 +8,6 @@
 namespace toporun::launcher::failures {
 namespace {
 
-using Work = std::map<int, WorkState>;
-
-std::string rank_list(const std::vector<int>& ranks) {
-    constexpr std::size_t kShown = 8;
-    std::vector<std::string> words;
-    for (std::size_t i = 0; i < std::min(ranks.size(), kShown); ++i)
-        words.push_back(std::to_string(ranks[i]));
-    std::string text = join(words, ", ");
-    if (ranks.size() > kShown) text += fmt::format(" and {} more", ranks.size() - kShown);
-    return text;
-}
-
 Event lag_event(const Catalogue& catalogue, std::string_view cause, Role role,
                 std::vector<int> ranks, const std::string& says, const std::string& evidence,
                 const Place& place) {
@@ -34,109 +22,11 @@ Event lag_event(const Catalogue& catalogue, std::string_view cause, Role role,
     return event;
 }
 
-/// Work whose root may be ahead by several numbers without fault: it ends when its data are out.
-bool is_rooted(const std::string& op) {
-    for (const char* name : {"BROADCAST", "REDUCE", "SCATTER", "GATHER", "SEND", "RECV"})
-        if (op == name) return true;
-    return false;
-}
-
-/// The time-outs of one process group.
-std::optional<Event> judge_group(const Work& work, const std::set<int>& known, bool default_group,
-                                 const Catalogue& catalogue) {
-    std::optional<std::int64_t> least;
-    const WorkState* first = nullptr;
-    for (const auto& [rank, state] : work) {
-        if (!state.timed_out) continue;
-        if (!least || *state.timed_out < *least) least = state.timed_out;
-        if (first == nullptr) first = &state;
-    }
-    if (first == nullptr) return std::nullopt;
-    // a. A rank that never called the work on which the others wait.
-    std::vector<int> behind;
-    for (const auto& [rank, state] : work)
-        if (state.enqueued && *state.enqueued >= -1 && *state.enqueued < *least)
-            behind.push_back(rank);
-    if (!behind.empty() && behind.size() < work.size())
-        return lag_event(catalogue, "desync", Role::lag, behind,
-                         fmt::format("rank {} never called work {}, on which the others wait",
-                                     rank_list(behind), *least),
-                         work.at(behind.front()).evidence, work.at(behind.front()).place);
-    // b. The same number, another operation or size.
-    std::map<std::string, std::vector<int>> kinds;
-    std::map<std::int64_t, std::vector<int>> numbers;
-    for (const auto& [rank, state] : work) {
-        if (!state.timed_out) continue;
-        numbers[*state.timed_out].push_back(rank);
-        if (*state.timed_out == *least && !state.op.empty())
-            kinds[state.op + " " + state.sizes].push_back(rank);
-    }
-    if (kinds.size() > 1) {
-        auto fewest = kinds.begin();
-        bool tie = false;
-        for (auto kind = std::next(kinds.begin()); kind != kinds.end(); ++kind) {
-            tie = kind->second.size() == fewest->second.size();
-            if (kind->second.size() < fewest->second.size()) fewest = kind;
-        }
-        std::vector<std::string> words;
-        for (const auto& [kind, ranks] : kinds)
-            words.push_back(
-                fmt::format("rank {} in {}", rank_list(ranks), kind.substr(0, kind.find(' '))));
-        return lag_event(
-            catalogue, "desync", Role::lag,
-            tie && kinds.size() == 2 ? std::vector<int>{} : fewest->second,
-            fmt::format("work {} is not the same everywhere: {}", *least, join(words, "; ")),
-            work.at(fewest->second.front()).evidence, work.at(fewest->second.front()).place);
-    }
-    // c. Another number: those ahead of a rooted work are not to blame.
-    if (numbers.size() > 1) {
-        const std::vector<int>& waiting = numbers.begin()->second;
-        return lag_event(
-            catalogue, "desync", Role::ambiguous,
-            is_rooted(first->op) ? std::vector<int>{} : waiting,
-            fmt::format("rank {} waits in work {}, others are ahead", rank_list(waiting), *least),
-            work.at(waiting.front()).evidence, work.at(waiting.front()).place);
-    }
-    // e. All alike, some ranks missing. Ranks of other groups are not numbered through.
-    std::vector<int> missing;
-    if (default_group)
-        for (const int rank : known)
-            if (!work.contains(rank)) missing.push_back(rank);
-    if (!missing.empty() && missing.size() < work.size() + missing.size())
-        return lag_event(catalogue, "slow-rank", Role::ambiguous, missing,
-                         fmt::format("rank {} did not come to work {}, on which the others wait",
-                                     rank_list(missing), *least),
-                         first->evidence, first->place);
-    // M far above T: the watchdog itself could not run.
-    if (first->ran_ms && first->limit_ms && *first->ran_ms > 2 * *first->limit_ms)
-        return lag_event(catalogue, "watchdog-stuck", Role::ambiguous, {},
-                         fmt::format("work {} ran for {} ms with a limit of {} ms: the watchdog "
-                                     "could not run",
-                                     *least, *first->ran_ms, *first->limit_ms),
-                         first->evidence, first->place);
-    // d. Nobody is missing: communication itself stopped.
-    return lag_event(catalogue, "slow-rank", Role::ambiguous, {},
-                     fmt::format("all ranks waited in work {}: communication itself stopped, "
-                                 "look at the network and the GPUs",
-                                 *least),
-                     first->evidence, first->place);
-}
-
-/// Several groups: the one whose waiting work began first, as far as its lines tell; else the one
-/// with the fewest waiting.
-void add_work(const Evidence& evidence, const Catalogue& catalogue, const Ranks& ranks,
-              std::vector<Event>& found) {
-    std::vector<Event> judged;
-    for (const auto& [group, work] : evidence.work) {
-        const bool default_group =
-            evidence.work.size() == 1 || group.empty() || group.find("default_pg") != group.npos;
-        if (auto event = judge_group(work, ranks.known(), default_group, catalogue))
-            judged.push_back(std::move(*event));
-    }
-    std::stable_sort(judged.begin(), judged.end(), [](const Event& a, const Event& b) {
-        return a.role != b.role ? a.role < b.role : a.place.order < b.place.order;
-    });
-    if (!judged.empty()) found.push_back(judged.front());
+void add_time_outs(const std::vector<Event>& events, const Evidence& evidence,
+                   const Catalogue& catalogue, const Ranks& ranks, std::vector<Event>& found) {
+    for (int attempt = 0; attempt <= evidence.attempts; ++attempt)
+        if (auto event = judge_time_outs(events, evidence, catalogue, ranks, attempt))
+            found.push_back(std::move(*event));
 }
 
 /// Every rank prints the collective that it is in and that of one other: the minority is at fault.
@@ -158,14 +48,31 @@ void add_fingerprints(const Evidence& evidence, const Catalogue& catalogue,
         catalogue, "desync", Role::cause, undecided ? std::vector<int>{} : fewest->second,
         undecided ? "ranks called different collectives; which of them is wrong cannot be told"
                   : fmt::format("rank {} called another collective than the others",
-                                rank_list(fewest->second)),
+                                numbers_text(fewest->second)),
         text, place));
+}
+
+/// Anything that says that the run did not end as it should.
+bool went_wrong(const std::vector<Event>& events, const Evidence& evidence) {
+    const auto failed = [](const auto& process) { return process.second.failed; };
+    if (!evidence.table.empty() || std::any_of(evidence.nccl.begin(), evidence.nccl.end(), failed))
+        return true;
+    return std::any_of(events.begin(), events.end(),
+                       [](const Event& event) { return event.role <= Role::consequence; });
 }
 
 /// `Connection closed by localRank L` names the process that ended; one that saw a closed
 /// connection itself is a victim.
 void add_closed(const std::vector<Event>& events, const Catalogue& catalogue, const Ranks& ranks,
                 const Evidence& evidence, std::vector<Event>& found) {
+    // Where ranks leave without taking their communicators down every log ends so.
+    // Then only one that several others miss, and no other is named, may have died alone.
+    std::map<std::pair<std::string, int>, std::set<std::int64_t>> named;
+    for (const Event& event : events)
+        if (event.line_id == "service-closed" && event.origin.local_rank && event.origin.pid)
+            named[{event.origin.host, *event.origin.local_rank}].insert(*event.origin.pid);
+    const bool wrong = went_wrong(events, evidence);
+    if (!wrong && (named.size() != 1 || named.begin()->second.size() < 2)) return;
     for (const Event& event : events) {
         if (event.line_id != "service-closed" || !event.origin.local_rank || !event.origin.pid)
             continue;
@@ -179,15 +86,15 @@ void add_closed(const std::vector<Event>& events, const Catalogue& catalogue, co
         };
         if (dead == nullptr && std::any_of(evidence.nccl.begin(), evidence.nccl.end(), may_be_it))
             continue;
-        Event named = lag_event(
-            catalogue, "unknown-kill", Role::lag,
+        Event ended = lag_event(
+            catalogue, "unknown-kill", wrong ? Role::lag : Role::ambiguous,
             dead != nullptr && dead->rank ? std::vector<int>{*dead->rank} : std::vector<int>{},
             fmt::format("the process of local rank {} on {} ended without a word",
                         *event.origin.local_rank, event.origin.host),
             event.evidence, event.place);
-        named.node = event.origin.host;
-        named.gpu = event.origin.local_rank;
-        found.push_back(std::move(named));
+        ended.node = event.origin.host;
+        ended.gpu = event.origin.local_rank;
+        found.push_back(std::move(ended));
     }
 }
 
@@ -211,7 +118,7 @@ void add_missing(const std::vector<Event>& events, const Evidence& evidence,
         found.push_back(lag_event(catalogue, "slow-rank", role, missing,
                                   fmt::format("rank {} did not come to a collective on which the "
                                               "others waited until their time-out",
-                                              rank_list(missing)),
+                                              numbers_text(missing)),
                                   first->evidence, first->place));
 }
 
@@ -221,7 +128,7 @@ std::vector<Event> lag_events(const std::vector<Event>& events, const Evidence& 
                               const Catalogue& catalogue, const Ranks& ranks) {
     std::vector<Event> found;
     add_fingerprints(evidence, catalogue, found);
-    add_work(evidence, catalogue, ranks, found);
+    add_time_outs(events, evidence, catalogue, ranks, found);
     add_missing(events, evidence, catalogue, ranks, found);
     add_closed(events, catalogue, ranks, evidence, found);
     return found;

@@ -52,10 +52,20 @@ bool clock_time(Cursor& at, Origin& origin) {
     return true;
 }
 
-bool skip_level(Cursor& at) {
+bool skip_level(Cursor& at, Origin& origin) {
     for (const char* level : {"E", "W", "I", "F"})
-        if (at.skip(level)) return true;
+        if (at.skip(level)) {
+            origin.level = *level;
+            return true;
+        }
     return false;
+}
+
+/// `ERROR`, `WARNING`, ... of Python's loggers.
+void name_level(std::string_view name, Origin& origin) {
+    if (name.starts_with("ERROR") || name.starts_with("CRITICAL")) origin.level = 'E';
+    if (name.starts_with("WARN")) origin.level = 'W';
+    if (name.starts_with("INFO") || name.starts_with("DEBUG")) origin.level = 'I';
 }
 
 /// `file.cpp:123] `
@@ -148,16 +158,16 @@ bool ray_label(Cursor& at, Origin& origin) {
 
 /// `[E816 01:45:40.183 file.cpp:12] `, `[E file.cpp:12] `
 bool c10_log(Cursor& at, Origin& origin) {
-    if (!at.skip("[") || !skip_level(at)) return false;
+    if (!at.skip("[") || !skip_level(at, origin)) return false;
     if (skip_digits(at, 3, 4) && !(at.skip(" ") && clock_time(at, origin))) return false;
     return at.skip(" ") && skip_place(at);
 }
 
 /// `E20261130 07:34:19.918448 30004 socket.cpp:426] `, `E0816 01:45:40.183000 123 torch/x.py:12] `
 bool glog(Cursor& at, Origin& origin) {
-    return skip_level(at) && (skip_digits(at, 8, 8) || skip_digits(at, 4, 4)) && at.skip(" ") &&
-           clock_time(at, origin) && (at.skip_blanks(), skip_digits(at, 1, 20)) && at.skip(" ") &&
-           skip_place(at);
+    return skip_level(at, origin) && (skip_digits(at, 8, 8) || skip_digits(at, 4, 4)) &&
+           at.skip(" ") && clock_time(at, origin) && (at.skip_blanks(), skip_digits(at, 1, 20)) &&
+           at.skip(" ") && skip_place(at);
 }
 
 bool process_group(Cursor& at, Origin& origin) {
@@ -185,12 +195,16 @@ bool group_rank(Cursor& at, Origin& origin) {
 /// `[2026-11-30 07:33:39,123] torch.x: [ERROR] `, `[2026-11-30 07:33:39,123] [ERROR] [x.py:1:f] `
 bool dated_logger(Cursor& at, Origin& origin) {
     if (!at.skip("[") || !iso_time(at, origin) || !at.skip("] ")) return false;
-    if (at.skip("torch.") && at.until(": [")) return at.until("] ").has_value();
+    if (at.skip("torch.") && at.until(": [")) {
+        name_level(at.rest(), origin);
+        return at.until("] ").has_value();
+    }
     return true;  // what follows of DeepSpeed's is in its known lines
 }
 
 /// `ERROR:torch.distributed.x:`
-bool named_logger(Cursor& at, Origin&) {
+bool named_logger(Cursor& at, Origin& origin) {
+    name_level(at.rest(), origin);
     if (!at.skip("ERROR:torch.") && !at.skip("WARNING:torch.") && !at.skip("INFO:torch."))
         return false;
     const auto name = at.until(":");
@@ -271,7 +285,8 @@ PrefixedLine strip_prefixes(std::string_view line,
     for (int depth = 0; depth < kDeepest && !at.rest().empty(); ++depth) {
         if (read_one(at, result.origin)) continue;
         Cursor tried = at;
-        if (!labelled && depth < 2 && srun_label(tried, result.origin)) {
+        if (!labelled && depth < 2 && !result.origin.rank && !result.origin.local_rank &&
+            srun_label(tried, result.origin)) {
             labelled = true;
             at = tried;
             continue;

@@ -18,6 +18,7 @@ struct Origin {
     std::string host;
     std::optional<std::int64_t> pid;
     std::string time;  ///< as printed, only to be shown
+    char level = 0;    ///< of a logger: E, W, I, F; 0: not told
 };
 
 struct PrefixedLine {

@@ -1,8 +1,20 @@
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "launcher/failures/judge.hpp"
 
 namespace toporun::launcher::failures {
+
+std::string numbers_text(const std::vector<int>& numbers) {
+    constexpr std::size_t kShown = 8;
+    std::vector<std::string> words;
+    for (std::size_t i = 0; i < std::min(numbers.size(), kShown); ++i)
+        words.push_back(std::to_string(numbers[i]));
+    std::string text = join(words, ", ");
+    if (numbers.size() > kShown)
+        text += " and " + std::to_string(numbers.size() - kShown) + " more";
+    return text;
+}
 
 Ranks::Ranks(const Evidence& evidence) : evidence_(evidence) {
     for (const TableRow& row : evidence.table) {
@@ -29,8 +41,6 @@ Ranks::Ranks(const Evidence& evidence) : evidence_(evidence) {
         if (!process.host.empty()) host_by_rank_.emplace(process.rank, process.host);
     }
     known_.insert(evidence.ranks_seen.begin(), evidence.ranks_seen.end());
-    if (evidence.world_size && *evidence.world_size <= 65536)
-        for (int rank = 0; rank < *evidence.world_size; ++rank) known_.insert(rank);
     for (const int local : evidence.local_ranks_seen)
         if (offset_.size() <= 1)
             known_.insert(local + (offset_.empty() ? 0 : offset_.begin()->second));
@@ -41,6 +51,9 @@ Ranks::Ranks(const Evidence& evidence) : evidence_(evidence) {
         for (std::size_t local = 0; local < std::min<std::size_t>(size, 1024); ++local)
             known_.insert(first + static_cast<int>(local));
     }
+    heard_ = known_;
+    if (evidence.world_size && *evidence.world_size <= 65536)
+        for (int rank = 0; rank < *evidence.world_size; ++rank) known_.insert(rank);
 }
 
 std::optional<int> Ranks::by_local_rank(int local_rank, int file) const {
@@ -57,15 +70,19 @@ std::optional<int> Ranks::of(const TableRow& row) const {
 
 std::optional<int> Ranks::of(const Event& event) const {
     if (event.ranks.size() == 1) return event.ranks.front();
-    if (event.origin.rank) return event.origin.rank;
-    if (event.origin.pid) {
-        const auto process = evidence_.nccl.find({event.origin.host, *event.origin.pid});
+    return of(event.origin, event.place.file);
+}
+
+std::optional<int> Ranks::of(const Origin& origin, int file) const {
+    if (origin.rank) return origin.rank;
+    if (origin.pid) {
+        const auto process = evidence_.nccl.find({origin.host, *origin.pid});
         if (process != evidence_.nccl.end() && process->second.rank) return process->second.rank;
-        if (const auto known = by_pid_.find(*event.origin.pid); known != by_pid_.end())
+        if (const auto known = by_pid_.find(*origin.pid); known != by_pid_.end())
             return known->second;
     }
-    if (event.origin.local_rank) return by_local_rank(*event.origin.local_rank, event.place.file);
-    if (event.origin.task && !evidence_.slurm_agents) return event.origin.task;
+    if (origin.local_rank) return by_local_rank(*origin.local_rank, file);
+    if (origin.task && !evidence_.slurm_agents) return origin.task;
     return std::nullopt;
 }
 

@@ -107,6 +107,8 @@ Event event_of_row(const TableRow& row, const Evidence& evidence) {
 std::vector<Event> with_statuses(const Evidence& evidence, const Catalogue& catalogue,
                                  const Ranks& ranks) {
     std::vector<Event> events = evidence.events;
+    for (Event& event : events)  // a task of several ranks: its number is none of theirs
+        if (event.by_task && evidence.slurm_agents) event.ranks.clear();
     for (Event& event : events)
         if (event.of == nullptr && event.role == Role::hint)
             judge_status(event, evidence, catalogue, ranks);

@@ -10,13 +10,20 @@ bool is_sigkill(const Event& event) {
     return event.role <= Role::hint && (event.signal == SIGKILL || event.code == 128 + SIGKILL);
 }
 
-/// A failure of the same file came first: whoever ended the run then did not start it.
+/// A failure of the same file came first: whoever ended the run then did not start it. A lost
+/// connection alone is none, but where anything else tells of a failure it shows when that was.
 bool failure_before(const std::vector<Event>& events, const Event& ending) {
-    return std::any_of(events.begin(), events.end(), [&](const Event& other) {
-        return other.place.file == ending.place.file && other.attempt == ending.attempt &&
-               other.place.order < ending.place.order && other.role != Role::external &&
-               other.role <= Role::consequence && other.line_id != "table-row";
-    });
+    bool before = false, lost = false, failed = false;
+    for (const Event& other : events) {
+        if (other.place.file != ending.place.file || other.attempt != ending.attempt ||
+            other.role == Role::external || other.line_id == "table-row")
+            continue;
+        const bool earlier = other.place.order < ending.place.order;
+        before |= earlier && other.role < Role::consequence;
+        lost |= earlier && other.role == Role::consequence;
+        failed |= other.role < Role::consequence;
+    }
+    return before || (lost && failed);
 }
 
 /// An event of a rank that was being ended: absent from the table, and after its agent had begun.

@@ -156,7 +156,7 @@ TEST_CASE("time-outs of process groups") {
         {"two witnesses never called the work",
          in_group(watchdog(1, 78, "BROADCAST", 80)) + in_group(watchdog(2, 78, "BROADCAST", 80)) +
              in_group(watchdog(3, 78, "BROADCAST", 80)) + witness(0, 77) + witness(4, 77),
-         "desync",
+         "slow-rank",
          std::nullopt,
          Confidence::likely,
          {0, 4}},
@@ -362,7 +362,7 @@ TEST_CASE("a restarted run is judged by its first attempt") {
     REQUIRE(verdict);
     CHECK(verdict->cause == "user-exception");
     CHECK(verdict->rank == 1);
-    CHECK(verdict->remarks.back().find("restarted 1 times") != std::string::npos);
+    CHECK(verdict->remarks.back().find("restarted once") != std::string::npos);
 }
 
 TEST_CASE("lines that tell of something slow are findings, counted") {
