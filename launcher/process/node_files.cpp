@@ -91,11 +91,11 @@ std::optional<JobReport> report_of_nodes(const std::string& run_directory) {
         }
         found.emplace_back(parsed->letters, std::move(name));
     }
+    std::erase_if(found, [&](const auto& file) { return file.first != letters; });
     std::sort(found.begin(), found.end());
-    std::vector<std::string> texts;
-    for (const auto& [run, name] : found)
-        if (run == letters) texts.push_back(files.read(name, kMostNodeFileBytes));
-    return texts.empty() ? std::nullopt : merge_nodes(texts);
+    return merge_nodes(found.size(), [&](std::size_t i) {
+        return files.read(found[i].second, kMostNodeFileBytes);
+    });
 }
 
 NodeFiles::NodeFiles(RunFiles& files, JobPlace place, int run)
@@ -126,15 +126,14 @@ bool NodeFiles::all_ended() const {
     return static_cast<int>(ended.size()) >= place_.nodes.value_or(1);
 }
 
-std::vector<std::string> NodeFiles::read_all() const {
-    std::vector<std::string> texts;
-    for (const std::string& name : names()) texts.push_back(files_.read(name, kMostNodeFileBytes));
-    return texts;
+std::optional<JobReport> NodeFiles::merge_all() const {
+    const std::vector<std::string> found = names();
+    return merge_nodes(found.size(),
+                       [&](std::size_t i) { return files_.read(found[i], kMostNodeFileBytes); });
 }
 
-std::string NodeFiles::write_report(RunFacts& facts, const std::vector<std::string>& texts,
+std::string NodeFiles::write_report(RunFacts& facts, const std::optional<JobReport>& report,
                                     std::vector<std::string>& lines) {
-    const auto report = merge_nodes(texts);
     if (!report) return {};
     lines = report->lines;
     std::string fault = files_.write("report.json", report->json);
@@ -169,7 +168,8 @@ std::string NodeFiles::write_early(RunFacts& facts) {
     std::vector<std::string> lines;
     std::string fault = write_node(facts, false, own);
     if (fault.empty() && (place_.leads() || !files_.exists("report.json")))
-        fault = write_report(facts, place_.leads() ? read_all() : std::vector{own}, lines);
+        fault = write_report(facts, place_.leads() ? merge_all() : merge_nodes(std::vector{own}),
+                             lines);
     return fault;
 }
 
@@ -178,12 +178,12 @@ std::string NodeFiles::write_end(RunFacts& facts, std::vector<std::string>& line
     std::string fault = write_node(facts, true, own);
     // Whoever writes looks once more afterwards: the last one may have written in between.
     for (bool written = false; fault.empty();) {
-        if (all_ended()) return write_report(facts, read_all(), lines);
+        if (all_ended()) return write_report(facts, merge_all(), lines);
         if (written) return fault;
         if (place_.leads())
-            fault = write_report(facts, read_all(), lines);
+            fault = write_report(facts, merge_all(), lines);
         else if (!files_.exists("report.json"))
-            fault = write_report(facts, {own}, lines);
+            fault = write_report(facts, merge_nodes(std::vector{own}), lines);
         else
             return fault;
         written = true;

@@ -61,9 +61,9 @@ class NodeFiles {
   private:
     bool all_ended() const;
     std::string write_node(const RunFacts& facts, bool ended, std::string& text);
-    std::string write_report(RunFacts& facts, const std::vector<std::string>& texts,
+    std::string write_report(RunFacts& facts, const std::optional<JobReport>& report,
                              std::vector<std::string>& lines);
-    std::vector<std::string> read_all() const;
+    std::optional<JobReport> merge_all() const;
 
     RunFiles& files_;
     JobPlace place_;

@@ -10,18 +10,19 @@ namespace toporun::launcher {
 namespace {
 
 /// A task with the node that it ran on.
-struct Row {
+struct TaskRow {
     const JobNode* node = nullptr;
     const JobTask* task = nullptr;
 };
 
 /// By the number of the task.
-std::vector<Row> rows_of(const Job& job) {
-    std::vector<Row> rows;
+std::vector<TaskRow> rows_of(const Job& job) {
+    std::vector<TaskRow> rows;
     for (const JobNode& node : job.nodes)
         for (const JobTask& task : node.reports) rows.push_back({&node, &task});
-    std::stable_sort(rows.begin(), rows.end(),
-                     [](const Row& a, const Row& b) { return a.task->number < b.task->number; });
+    std::stable_sort(rows.begin(), rows.end(), [](const TaskRow& a, const TaskRow& b) {
+        return a.task->number < b.task->number;
+    });
     return rows;
 }
 
@@ -38,9 +39,9 @@ void unite(Json& list, const Json& more) {
         if (known.insert(element.dump()).second) list.push_back(element);
 }
 
-Json all_ranks(const std::vector<Row>& rows) {
+Json all_ranks(const std::vector<TaskRow>& rows) {
     std::map<int, Json> ranks;
-    for (const Row& row : rows) {
+    for (const TaskRow& row : rows) {
         for (Json rank : row.task->report.at("ranks")) {
             rank["node"] = row.node->number;
             Json& known = ranks[rank.at("rank").get<int>()];
@@ -57,10 +58,10 @@ Json all_ranks(const std::vector<Row>& rows) {
 }
 
 /// The mean over the reports that know the share, each weighing as many ranks as it measured.
-Json mean_share(const std::vector<Row>& rows, const char* name) {
+Json mean_share(const std::vector<TaskRow>& rows, const char* name) {
     double sum = 0, weight = 0;
     Json label = "unknown";
-    for (const Row& row : rows) {
+    for (const TaskRow& row : rows) {
         const Json& share = row.task->report.at("communication").at(name);
         if (!share.at("value").is_number()) continue;
         double ranks = 0;
@@ -74,13 +75,13 @@ Json mean_share(const std::vector<Row>& rows, const char* name) {
     return {{"value", weight > 0 ? Json(sum / weight) : Json(nullptr)}, {"label", label}};
 }
 
-Json all_communication(const std::vector<Row>& rows) {
+Json all_communication(const std::vector<TaskRow>& rows) {
     Json merged = rows.front().task->report.at("communication");
     for (const char* name : {"in_flight_share", "transfer_share", "waiting_share"})
         merged[name] = mean_share(rows, name);
     for (const char* name : {"operations", "lost"}) {
         std::uint64_t sum = 0;
-        for (const Row& row : rows)
+        for (const TaskRow& row : rows)
             sum += row.task->report.at("communication").at(name).get<std::uint64_t>();
         merged[name] = sum;
     }
@@ -88,11 +89,11 @@ Json all_communication(const std::vector<Row>& rows) {
 }
 
 /// Rows of equal function and size added up; bandwidths weighed by count.
-Json all_collectives(const std::vector<Row>& rows) {
+Json all_collectives(const std::vector<TaskRow>& rows) {
     Json merged = Json::array();
     std::map<std::string, std::size_t> places;
     std::vector<double> measured;
-    for (const Row& row : rows) {
+    for (const TaskRow& row : rows) {
         for (const Json& one : row.task->report.at("collectives")) {
             const std::string key = one.at("function").dump() + one.at("size_class").dump();
             const double count = one.at("count").get<double>();
@@ -118,9 +119,9 @@ Json all_collectives(const std::vector<Row>& rows) {
 }
 
 /// What NCCL did, from the logs of all nodes.
-Json all_nccl(const std::vector<Row>& rows) {
+Json all_nccl(const std::vector<TaskRow>& rows) {
     Json merged;
-    for (const Row& row : rows) {
+    for (const TaskRow& row : rows) {
         const Json& nccl = row.task->report.at("nccl");
         if (!nccl.at("started").is_boolean()) continue;
         if (merged.is_null()) {
@@ -140,11 +141,11 @@ Json all_nccl(const std::vector<Row>& rows) {
 }
 
 /// Texts of all reports; those that the first one does not have are marked with their node.
-Json all_texts(const std::vector<Row>& rows, const char* name) {
+Json all_texts(const std::vector<TaskRow>& rows, const char* name) {
     Json merged = rows.front().task->report.at(name);
     std::set<std::string> known;
     for (const Json& text : merged) known.insert(text.get<std::string>());
-    for (const Row& row : rows)
+    for (const TaskRow& row : rows)
         for (const Json& text : row.task->report.at(name))
             if (known.insert(text.get<std::string>()).second)
                 merged.push_back(
@@ -153,11 +154,11 @@ Json all_texts(const std::vector<Row>& rows, const char* name) {
 }
 
 /// Each kind of finding once, with the nodes that have it.
-Json all_findings(const Job& job, const std::vector<Row>& rows) {
+Json all_findings(const Job& job, const std::vector<TaskRow>& rows) {
     Json merged = findings_array(job.differences);
     for (Json& finding : merged) finding["nodes"] = nullptr;
     std::map<std::string, std::size_t> places;
-    for (const Row& row : rows) {
+    for (const TaskRow& row : rows) {
         for (const Json& finding : row.task->report.at("findings")) {
             const std::string key = finding.at("id").dump() + finding.at("what").dump();
             const auto [place, added] = places.emplace(key, merged.size());
@@ -172,11 +173,11 @@ Json all_findings(const Job& job, const std::vector<Row>& rows) {
 }
 
 /// The first cause that is surest; between equals that of the first task.
-const Row* first_failure(const std::vector<Row>& rows) {
+const TaskRow* first_failure(const std::vector<TaskRow>& rows) {
     static constexpr const char* kConfidence[] = {"unknown", "possible", "likely", "certain"};
-    const Row* best = nullptr;
+    const TaskRow* best = nullptr;
     std::ptrdiff_t best_value = -1;
-    for (const Row& row : rows) {
+    for (const TaskRow& row : rows) {
         const Json& failure = row.task->report.at("exit").at("first_failure");
         if (!failure.is_object()) continue;
         const std::string confidence = failure.at("confidence").get<std::string>();
@@ -193,14 +194,14 @@ const Row* first_failure(const std::vector<Row>& rows) {
 }
 
 /// As srun ends: with the highest status of a task.
-Json all_exits(const std::vector<Row>& rows) {
-    const Row* worst = &rows.front();
-    for (const Row& row : rows)
+Json all_exits(const std::vector<TaskRow>& rows) {
+    const TaskRow* worst = &rows.front();
+    for (const TaskRow& row : rows)
         if (status_of(row.task->report) > status_of(worst->task->report)) worst = &row;
     Json merged = worst->task->report.at("exit");
-    const Row* failure = first_failure(rows);
+    const TaskRow* failure = first_failure(rows);
     merged["left"] = Json::array();
-    for (const Row& row : rows)
+    for (const TaskRow& row : rows)
         for (Json process : row.task->report.at("exit").at("left")) {
             process["node"] = row.node->number;
             merged["left"].push_back(std::move(process));
@@ -237,13 +238,13 @@ Json node_object(const JobNode& node, const Json& base) {
                    {"in_flight_share", {{"value", nullptr}, {"label", "unknown"}}},
                    {"other_settings", Json::array()}};
     if (node.reports.empty()) return object;
-    std::vector<Row> rows;
+    std::vector<TaskRow> rows;
     for (const JobTask& task : node.reports) rows.push_back({&node, &task});
     const Json& first = node.reports.front().report;
     object["host"] = first.at("machine").at("hostname");
     for (const Json& rank : all_ranks(rows)) object["ranks"].push_back(rank.at("rank"));
     object["status"] = all_exits(rows).at("status");
-    for (const Row& row : rows) {
+    for (const TaskRow& row : rows) {
         const Json& seconds = row.task->report.at("duration_s");
         if (seconds.is_number() &&
             (object["duration_s"].is_null() || seconds > object["duration_s"]))
@@ -285,12 +286,12 @@ std::string job_node_name(const JobNode& node) {
 }
 
 Json merged_report(const Job& job) {
-    const std::vector<Row> rows = rows_of(job);
+    const std::vector<TaskRow> rows = rows_of(job);
     const Json& base = rows.front().task->report;
     Json merged = base;
     merged["exit"] = all_exits(rows);
     merged["communication"] = all_communication(rows);
-    for (const Row& row : rows) {
+    for (const TaskRow& row : rows) {
         const Json& seconds = row.task->report.at("duration_s");
         if (seconds.is_number() &&
             (!merged["duration_s"].is_number() || seconds > merged["duration_s"]))
@@ -310,7 +311,7 @@ Json merged_report(const Job& job) {
     merged["nccl"] = all_nccl(rows);
     merged["collectives"] = all_collectives(rows);
     merged["ranks"] = all_ranks(rows);
-    for (const Row& row : rows) unite(merged["nodes"], row.task->report.at("nodes"));
+    for (const TaskRow& row : rows) unite(merged["nodes"], row.task->report.at("nodes"));
     merged["node_count"] = job.node_count();
     merged["node_reports"] = Json::array();
     for (const JobNode& node : job.nodes) merged["node_reports"].push_back(node_object(node, base));

@@ -12,10 +12,10 @@
 namespace toporun::launcher {
 namespace {
 
-using Lines = std::vector<std::pair<std::string, std::string>>;
+using FactLines = std::vector<std::pair<std::string, std::string>>;
 
 constexpr std::string_view kMagic = "toporun-node 1 ";
-constexpr const char* kUnknown = "unknown";
+constexpr const char* kNotKnown = "unknown";
 constexpr std::size_t kLongestName = 64;
 constexpr int kMostNodes = 1 << 20;
 
@@ -26,15 +26,15 @@ std::uint64_t hash_of(std::string_view text) {
     return hash;
 }
 
-std::string lines_text(const Lines& lines) {
+std::string lines_text(const FactLines& lines) {
     std::string text;
     for (const auto& [key, value] : lines) text += key + " " + value + "\n";
     return text;
 }
 
 /// "8 x NVIDIA H100 80GB HBM3", kinds in the order of the GPUs.
-std::string gpus_text(const detect::Machine& machine) {
-    if (!machine.gpus_known) return kUnknown;
+std::string gpu_kinds_text(const detect::Machine& machine) {
+    if (!machine.gpus_known) return kNotKnown;
     std::vector<std::pair<std::string, int>> kinds;
     for (const detect::Gpu& gpu : machine.gpus) {
         const auto known = std::find_if(kinds.begin(), kinds.end(),
@@ -51,7 +51,7 @@ std::string gpus_text(const detect::Machine& machine) {
 }
 
 std::string hcas_text(const detect::Machine& machine) {
-    if (!machine.nics_known) return kUnknown;
+    if (!machine.nics_known) return kNotKnown;
     std::vector<std::string> names;
     for (const detect::Nic& nic : machine.nics)
         if (nic.rdma_device && detect::rdma_usable(nic))
@@ -72,7 +72,7 @@ std::string mtu_text(const detect::Machine& machine, const env::Plan& plan) {
         const bool rdma = nic.rdma_device && detect::rdma_usable(nic);
         if (nic.mtu && (taken || rdma)) parts.push_back(fmt::format("{} {}", nic.name, *nic.mtu));
     }
-    return parts.empty() ? kUnknown : join(parts, ", ");
+    return parts.empty() ? kNotKnown : join(parts, ", ");
 }
 
 /// What is different by its nature: files of one node, values filled in per rank.
@@ -136,20 +136,20 @@ constexpr FactMeaning kMeanings[] = {
      "toporun env --explain on each of these nodes says why"},
 };
 
-using Groups = std::vector<std::pair<std::string, std::vector<const NodeHead*>>>;
+using NodesByValue = std::vector<std::pair<std::string, std::vector<const NodeHead*>>>;
 
 std::string value_of(const NodeGroup& group, std::string_view key) {
     for (const auto& [name, value] : group.lines)
         if (name == key) return value;
-    return kUnknown;
+    return kNotKnown;
 }
 
 /// Nodes by what they say of `key`, the most frequent value first.
-Groups by_value(std::span<const NodeGroup> groups, std::string_view key) {
-    Groups values;
+NodesByValue by_value(std::span<const NodeGroup> groups, std::string_view key) {
+    NodesByValue values;
     for (const NodeGroup& group : groups) {
         const std::string value = value_of(group, key);
-        if (value == kUnknown) continue;
+        if (value == kNotKnown) continue;
         auto known = std::find_if(values.begin(), values.end(),
                                   [&](const auto& entry) { return entry.first == value; });
         if (known == values.end()) known = values.insert(values.end(), {value, {}});
@@ -172,7 +172,7 @@ std::string nodes_text(const std::vector<const NodeHead*>& nodes, bool others) {
     return text;
 }
 
-std::string values_text(const Groups& values) {
+std::string values_text(const NodesByValue& values) {
     constexpr std::size_t kValues = 4;
     std::vector<std::string> parts;
     for (std::size_t i = 0; i < std::min(kValues, values.size()); ++i)
@@ -201,7 +201,7 @@ std::string differing_settings(std::span<const NodeGroup> groups) {
         std::size_t told = 0;
         for (const auto& [value, who] : values) told += who.size();
         if ((values.size() == 1 && told == nodes) || parts.size() == kNamed) continue;
-        Groups rows;
+        NodesByValue rows;
         for (const auto& [value, who] : values)
             rows.emplace_back(value.size() > name.size() ? value.substr(name.size() + 1) : "", who);
         std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
@@ -222,7 +222,7 @@ NodeFacts node_facts(const RunFacts& facts, const JobPlace& place) {
     const auto add = [&](const char* key, const std::string& value) {
         result.lines.emplace_back(key, printable(value));
     };
-    Lines chosen;
+    FactLines chosen;
     for (const env::Setting& setting : facts.plan.settings)
         if (same_everywhere(setting))
             chosen.emplace_back("set", printable(setting.name + " " + *setting.value));
@@ -231,10 +231,11 @@ NodeFacts node_facts(const RunFacts& facts, const JobPlace& place) {
         chosen.emplace_back("set", fmt::format("ranks {}", *facts.plan.ranks_per_node));
     if (!facts.plan.profile.empty())
         chosen.emplace_back("set", printable("profile " + facts.plan.profile));
-    add("nccl", machine.software.nccl_version.value_or(kUnknown));
-    add("driver", machine.software.driver.value_or(kUnknown));
-    add("gpus", gpus_text(machine));
-    add("interfaces", facts.plan.interfaces.empty() ? kUnknown : join(facts.plan.interfaces, ", "));
+    add("nccl", machine.software.nccl_version.value_or(kNotKnown));
+    add("driver", machine.software.driver.value_or(kNotKnown));
+    add("gpus", gpu_kinds_text(machine));
+    add("interfaces",
+        facts.plan.interfaces.empty() ? kNotKnown : join(facts.plan.interfaces, ", "));
     add("mtu", mtu_text(machine, facts.plan));
     add("hcas", hcas_text(machine));
     add("plan", fmt::format("{:016x}", hash_of(lines_text(chosen))));
@@ -319,7 +320,7 @@ std::vector<env::Finding> node_differences(std::span<const NodeGroup> groups) {
     for (const NodeGroup& group : groups) nodes += group.nodes.size();
     bool other_ports = false;  // then their MTUs are no pairs
     for (const FactMeaning& meaning : kMeanings) {
-        const Groups values = by_value(groups, meaning.key);
+        const NodesByValue values = by_value(groups, meaning.key);
         if (values.size() < 2 || (meaning.key == "mtu" && other_ports)) continue;
         other_ports = other_ports || meaning.key == "hcas" || meaning.key == "interfaces";
         env::Finding finding;

@@ -14,7 +14,7 @@
 namespace toporun::launcher {
 namespace {
 
-constexpr const char* kSchema = "toporun.node/1";
+constexpr const char* kNodeSchema = "toporun.node/1";
 
 std::string failure_lines(const RunFacts& facts) {
     ReportLines lines;
@@ -22,8 +22,13 @@ std::string failure_lines(const RunFacts& facts) {
     return lines.take();
 }
 
-/// `later` without what it says as `first` does.
+/// What is told by the first task of a node for all.
+constexpr const char* kOnceANode[] = {"machine", "settings",   "pairs",  "placement",
+                                      "command", "next_steps", "replay", "logs"};
+
+/// `later` without what it says as `first` does, and without what one task tells for all.
 Json without_repeats(Json later, const Json& first) {
+    for (const char* key : kOnceANode) later.erase(key);
     for (const auto& [key, value] : first.items())
         if (later.contains(key) && later.at(key) == value) later.erase(key);
     return later;
@@ -34,21 +39,24 @@ Json without_repeats(Json later, const Json& first) {
 
 /// Throws Json::exception for another form.
 void read_node_file(const Json& file, std::map<int, JobNode>& nodes) {
-    if (file.at("schema") != kSchema) throw Json::other_error::create(501, "schema", &file);
+    if (file.at("schema") != kNodeSchema) throw Json::other_error::create(501, "schema", &file);
     JobNode& node = nodes[file.at("node").get<int>()];
     node.number = file.at("node").get<int>();
     node.of_nodes = file.at("nodes").is_number() ? file.at("nodes").get<int>() : 0;
     node.tasks = std::max(node.tasks, file.at("tasks").get<int>());
     if (const auto facts = parse_node_facts(file.at("facts").get<std::string>()))
         node.facts = *facts;
-    Json first;
+    Json first = Json::object();
     for (const Json& entry : file.at("reports")) {
         JobTask task;
         task.number = entry.at("task").get<int>();
         task.ended = entry.at("ended").get<bool>();
-        task.report = first.is_null() ? Json::object() : first;
+        task.report = first;
         task.report.update(entry.at("report"));
-        if (first.is_null()) first = task.report;
+        if (node.reports.empty()) {
+            first = task.report;
+            for (const char* key : kOnceANode) first.erase(key);
+        }
         task.text = entry.value("text", std::string());
         task.failure_text = entry.value("failure_text", std::string());
         node.reports.push_back(std::move(task));
@@ -92,6 +100,24 @@ void drop_other_shapes(Job& job) {
         } catch (const Json::exception&) {
             ++job.unreadable;
             node.reports.clear();
+        }
+    }
+}
+
+/// Only the job's first report is printed whole; of the other nodes a thousand may be held.
+void keep_small(std::map<int, JobNode>& nodes) {
+    const JobTask* base = nullptr;
+    for (auto& [number, node] : nodes)
+        for (const JobTask& task : node.reports)
+            if (base == nullptr || task.number < base->number) base = &task;
+    for (auto& [number, node] : nodes) {
+        for (JobTask& task : node.reports) {
+            if (&task == base) continue;
+            for (const char* key : {"pairs", "placement"}) task.report.erase(key);
+            const auto machine = task.report.find("machine");
+            if (machine != task.report.end() && machine->is_object() && machine->size() > 1)
+                *machine = Json{{"hostname", machine->value("hostname", Json())}};
+            task.text.clear();
         }
     }
 }
@@ -141,7 +167,7 @@ std::string node_file(const NodeFacts& facts, const JobPlace& place,
         }
         reports.push_back(std::move(task));
     }
-    return dumped({{"schema", kSchema},
+    return dumped({{"schema", kNodeSchema},
                    {"node", place.node},
                    {"nodes", or_null(place.nodes)},
                    {"name", facts.head.name},
@@ -152,9 +178,18 @@ std::string node_file(const NodeFacts& facts, const JobPlace& place,
 }
 
 std::optional<JobReport> merge_nodes(std::span<const std::string> texts) {
+    return merge_nodes(texts.size(), [&](std::size_t i) { return texts[i]; });
+}
+
+std::optional<JobReport> merge_nodes(std::size_t count,
+                                     const std::function<std::string(std::size_t)>& text_of) {
+    constexpr std::size_t kHeldWhole = 16;
     Job job;
     std::map<int, JobNode> nodes;
-    for (const std::string& text : texts) take_node(text, nodes, job);
+    for (std::size_t i = 0; i < count; ++i) {
+        take_node(text_of(i), nodes, job);
+        if (i % kHeldWhole == 0) keep_small(nodes);
+    }
     for (auto& [number, node] : nodes) job.nodes.push_back(std::move(node));
     if (job.base() == nullptr) return std::nullopt;
     for (bool again = false;; again = true) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -30,5 +31,8 @@ struct JobReport {
 /// From what nodes left: files of node_file() and, of nodes that have not ended, node_facts_text(),
 /// in any order. Texts of another form are counted and left out. Nothing when no node has ended.
 std::optional<JobReport> merge_nodes(std::span<const std::string> texts);
+/// The same for more texts than should be held at once: `text_of` is asked for each once.
+std::optional<JobReport> merge_nodes(std::size_t count,
+                                     const std::function<std::string(std::size_t)>& text_of);
 
 }  // namespace toporun::launcher

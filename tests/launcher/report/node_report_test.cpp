@@ -205,6 +205,24 @@ TEST_CASE("differences and findings name their nodes") {
           std::string::npos);
 }
 
+TEST_CASE("the file of a node has its machine once") {
+    std::vector<RunFacts> runs;
+    std::vector<JobPlace> places;
+    for (int local = 0; local < 8; ++local) {
+        places.push_back(task_of(local, 1, 8));
+        runs.push_back(plain(places.back()));
+        // As each task is given other CPUs.
+        runs.back().machine.cpu.allowed = detect::CpuSet::parse(std::to_string(local));
+    }
+    const json file = json::parse(file_of(runs, places));
+    REQUIRE(file["reports"].size() == 8);
+    CHECK(file["reports"][0]["report"].contains("machine"));
+    for (std::size_t i = 1; i < 8; ++i) {
+        CHECK_FALSE(file["reports"][i]["report"].contains("machine"));
+        CHECK_FALSE(file["reports"][i].contains("text"));
+    }
+}
+
 TEST_CASE("a thousand nodes make a short text") {
     std::vector<std::string> files;
     for (int node = 0; node < 1000; ++node) files.push_back(plain_file(node, 1000));
