@@ -17,6 +17,9 @@ struct Job {
     std::string rendezvous;  ///< address or host of the rendezvous; "" = none known
     /// Every worker is certain to start on this host and in this mount namespace.
     bool same_host = false;
+    /// The launcher starts ranks on other hosts too. The first shim on each makes that node's plan,
+    /// this plan counts for the ranks here: then same_host is true all the same.
+    bool other_hosts = false;
     /// The rank shim runs before each worker: binding and per-rank variables are possible.
     bool shim = false;
     /// Why there is no shim, or why workers may start elsewhere, one line; "" = nobody said.

@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "launcher/cli/arguments.hpp"
 #include "launcher/cli/inputs.hpp"
+#include "launcher/cli/node_agent.hpp"
 #include "launcher/cli/run.hpp"
 #include "launcher/cli/subcommands.hpp"
 #include "launcher/command/loader_option.hpp"
@@ -77,6 +78,7 @@ int main(int argc, char** argv) {
     occupy_standard_descriptors();
     const InheritedSignals inherited = take_signals();
     const std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
+    if (!words.empty() && words.front() == kNodeAgentWord) return node_agent(words);
     int failure = kFailedBeforeStart;
     try {
         if (selects_subcommand(words)) failure = kUsage;

@@ -54,10 +54,44 @@ std::string write_shim_plan(const Prepared& prepared, const Environment& environ
     std::string text =
         shim_plan_text(prepared.command.job, prepared.plan, prepared.machine.cpu.allowed,
                        prepared.private_directory + "/" + kRecordsFile, environment);
+    const char* key = prepared.command.job.other_hosts ? "set" : "expect";
     for (const auto& [name, value] : profiler_variables(prepared.plan, files, environment))
-        text += fmt::format("expect {} {}\n", name, value);
+        text += fmt::format("{} {} {}\n", key, name, value);
     write_file(path, text);
     return path;
+}
+
+/// Options of this run that hold on other hosts too.
+void add_option_words(const Arguments& arguments, std::vector<std::string>& tell) {
+    const env::Options& options = arguments.options;
+    static const std::map<env::Bind, std::string> kBinds = {
+        {env::Bind::numa, "numa"}, {env::Bind::core, "core"}, {env::Bind::none, "none"}};
+    if (const auto bind = kBinds.find(options.bind); bind != kBinds.end())
+        tell.push_back("option=--bind=" + bind->second);
+    if (!options.log) tell.emplace_back("option=--no-log");
+    if (options.take_log) tell.emplace_back("option=--take-log");
+    if (options.measure == env::Measure::off) tell.emplace_back("option=--measure=off");
+    if (options.measure == env::Measure::always) tell.emplace_back("option=--measure=always");
+    for (const std::string& name : options.leave) tell.push_back("option=--leave=" + name);
+    for (const std::string& file : arguments.profile_files)
+        if (file.starts_with('/')) tell.push_back("option=--profile=" + file);
+}
+
+/// What toporun on the other hosts of the job is told: see node_agent.hpp.
+std::vector<std::string> words_for_nodes(const Prepared& prepared, const Arguments& arguments) {
+    const env::Job& job = prepared.command.job;
+    if (!job.other_hosts) return {};
+    std::vector<std::string> tell = {std::string(kRunDirectoryWord).substr(sizeof "--tell=" - 1),
+                                     "launcher=" + job.launcher};
+    if (job.nodes) tell.push_back(fmt::format("nodes={}", *job.nodes));
+    if (job.open_mpi != 0) tell.push_back(fmt::format("open_mpi={}", job.open_mpi));
+    if (job.user_binds) tell.emplace_back("user_binds=1");
+    if (job.binding_given) tell.emplace_back("binding_given=1");
+    if (job.cpu_job) tell.emplace_back("cpu_job=1");
+    if (job.loader_workers) tell.push_back(fmt::format("loader_workers={}", *job.loader_workers));
+    if (!prepared.command.program.empty()) tell.push_back("program=" + prepared.command.program);
+    add_option_words(arguments, tell);
+    return tell;
 }
 
 /// NVML is asked only where there is a sign of a GPU: that it failed is worth a line at the start.
@@ -72,6 +106,7 @@ void add_gpu_problem(Prepared& prepared) {
 /// NCCL's log and the records are written by the ranks: where a file may not grow (ulimit -f), they
 /// would end the ranks by SIGXFSZ.
 void make_private(Prepared& prepared, const Environment& environment, Files files) {
+    if (!prepared.private_directory.empty()) return;
     const std::uint64_t most_bytes = footprint_budget(std::nullopt);
     if (!file_size_allowed(most_bytes)) {
         prepared.problems.push_back(
@@ -118,6 +153,8 @@ struct LeftOut {
 LeftOut find_left_out(Prepared& prepared, const Environment& inner, const FillOptions& options,
                       const Host& host) {
     LeftOut left_out;
+    // Each host would choose an address and a port of its own for ranks that have to meet.
+    if (prepared.command.job.other_hosts) return left_out;
     left_out.gaps = find_gaps(prepared.command, inner);
     if (left_out.gaps.gap == Gap::none) return left_out;
     left_out.facts = look_up_meeting(left_out.gaps, inner, host);
@@ -164,24 +201,10 @@ std::vector<std::string> with_workers(Prepared& prepared, const Arguments& argum
     return set_loader_numbers(command, numbers, number);
 }
 
-}  // namespace
-
-Prepared prepare(const Arguments& arguments, const Environment& environment, const Host& host,
-                 Files files) {
-    Prepared prepared;
+/// Looks at the machine, decides and rewrites, for a command that was recognised.
+void look_and_decide(Prepared& prepared, const Arguments& arguments, const Environment& environment,
+                     const Host& host, Files files) {
     std::vector<std::string>& problems = prepared.problems;
-    prepared.command.argv = arguments.command;
-    prepared.argv = fill_in_workers(arguments.command, kSafeWorkers);
-    prepared.launch.argv = prepared.argv;
-    prepared.command.executable = host.find_executable(arguments.command.front());
-    const bool missing = prepared.command.executable.empty();
-    if (missing && files == Files::make) return prepared;
-    attempt(problems, "the command was not understood, variables are exported only",
-            [&] { prepared.command = recognise(arguments.command, environment, host); });
-    if (missing && !prepared.command.launcher_at) return prepared;
-    if (missing)
-        problems.push_back(fmt::format("'{}' is not found on PATH here: it would not start",
-                                       printable(arguments.command.front())));
     const Environment inner = variables_of_ranks(prepared.command, environment);
     read_loader_words(prepared, arguments);
     const FillOptions fill_options{arguments.options.leave, arguments.export_tf_config};
@@ -193,8 +216,7 @@ Prepared prepare(const Arguments& arguments, const Environment& environment, con
                                         prepared.command.job.rendezvous);
     };
     if (arguments.machine_files.empty() && arguments.captures.empty()) {
-        if (!attempt(problems, "nothing is chosen, the machine could not be read", look))
-            return prepared;
+        if (!attempt(problems, "nothing is chosen, the machine could not be read", look)) return;
         add_gpu_problem(prepared);
     } else {
         look();
@@ -225,7 +247,7 @@ Prepared prepare(const Arguments& arguments, const Environment& environment, con
         prepared.plan = decide(prepared.command.job, prepared.machine, read_user_environment(inner),
                                options, loaded.knowledge);
     });
-    if (!decided) return prepared;
+    if (!decided) return;
     Environment told = inner;
     bool meets = false;  // at an address of toporun's own
     attempt(problems, "what was left out of the launch is not filled in", [&] {
@@ -250,6 +272,7 @@ Prepared prepare(const Arguments& arguments, const Environment& environment, con
     NodeFiles node_files{
         prepared.private_directory,
         {},
+        words_for_nodes(prepared, arguments),
         profiler::ring_slots(prepared.plan.ranks_per_node, memory_bytes(prepared.machine.limits))};
     if (!prepared.private_directory.empty() && prepared.command.rewrite != Rewrite::export_only) {
         if (files == Files::name_only)
@@ -268,6 +291,40 @@ Prepared prepare(const Arguments& arguments, const Environment& environment, con
             prepare_launch(command, prepared.plan, installed, node_files, inner, host);
         prepared.launch.notes.insert(prepared.launch.notes.begin(), notes.begin(), notes.end());
     });
+}
+
+}  // namespace
+
+Prepared prepare(const Arguments& arguments, const Environment& environment, const Host& host,
+                 Files files) {
+    Prepared prepared;
+    std::vector<std::string>& problems = prepared.problems;
+    prepared.command.argv = arguments.command;
+    prepared.argv = fill_in_workers(arguments.command, kSafeWorkers);
+    prepared.launch.argv = prepared.argv;
+    prepared.command.executable = host.find_executable(arguments.command.front());
+    const bool missing = prepared.command.executable.empty();
+    if (missing && files == Files::make) return prepared;
+    attempt(problems, "the command was not understood, variables are exported only",
+            [&] { prepared.command = recognise(arguments.command, environment, host); });
+    if (missing && !prepared.command.launcher_at) return prepared;
+    if (missing)
+        problems.push_back(fmt::format("'{}' is not found on PATH here: it would not start",
+                                       printable(arguments.command.front())));
+    look_and_decide(prepared, arguments, environment, host, files);
+    return prepared;
+}
+
+Prepared prepare_node(const Arguments& arguments, const env::Job& job, const std::string& program,
+                      const std::string& directory, const Environment& environment,
+                      const Host& host) {
+    Prepared prepared;
+    prepared.command.argv = prepared.argv = prepared.launch.argv = {program};
+    prepared.command.executable = prepared.command.program = program;
+    prepared.command.job = job;
+    prepared.command.rewrite = Rewrite::inserted;
+    prepared.private_directory = directory;
+    look_and_decide(prepared, arguments, environment, host, Files::make);
     return prepared;
 }
 

@@ -35,6 +35,12 @@ enum class Files { make, name_only };
 Prepared prepare(const Arguments& arguments, const Environment& environment, const Host& host,
                  Files files);
 
+/// The same for the ranks of this node, which a launcher on another host has started: `job` and
+/// `program` are what that host's toporun read, `directory` is the node's own.
+Prepared prepare_node(const Arguments& arguments, const env::Job& job, const std::string& program,
+                      const std::string& directory, const Environment& environment,
+                      const Host& host);
+
 /// Lines for the start of a run: machine, choices, then problems and findings; five at most.
 std::vector<std::string> opening_lines(const Prepared& prepared, const std::string& run_directory);
 

@@ -152,6 +152,9 @@ int run_command(const Arguments& arguments, const InheritedSignals& inherited,
         withdraw();
         refuse(directory.note);
     }
+    if (prepared.command.job.other_hosts)
+        for (std::string& word : prepared.launch.argv)
+            if (word == kRunDirectoryWord) word += directory.path;
     for (const std::string& line : opening_lines(prepared, directory.shown)) console.say(line);
     if (arguments.explain)
         for (const std::string& line : env::explain_lines(prepared.plan)) console.say(line);

@@ -56,6 +56,12 @@ struct ProgramWord {
 Command insert_shim(Command command, const Site& site, const std::vector<ProgramWord>& programs,
                     const Host& host);
 
+/// The same where ranks start on other hosts too, because of `away`: there each node decides for
+/// itself.
+Command insert_shim_on_hosts(Command command, const Site& site,
+                             const std::vector<ProgramWord>& programs, const Host& host,
+                             const std::string& away);
+
 /// The command with these words around the shim. The program is an interpreter that is known.
 Command insert_words(Command command, std::vector<Edit> edits);
 

@@ -12,6 +12,10 @@ namespace toporun::launcher {
 namespace {
 
 constexpr std::string_view kPythonLink = "toporun-python";
+/// On a host where the shim is missing, or of another processor, the program starts without it.
+constexpr const char* kGuard =
+    "if \"$0\" --ok >/dev/null 2>&1; then exec \"$0\" \"$@\"; fi; "
+    "while [ \"$1\" != -- ]; do shift; done; shift; exec \"$@\"";
 
 class Builder {
   public:
@@ -30,8 +34,13 @@ class Builder {
     /// The settings that are the same for every rank. What the user has set is replaced only where
     /// that was asked for.
     void add_settings() {
+        // Where ranks are on other hosts only what the launcher itself reads goes with it.
+        const auto travels = [&](const env::Setting& setting) {
+            return !command_.job.other_hosts || setting.name.starts_with("OMPI_MCA_") ||
+                   setting.name.starts_with("PRTE_MCA_");
+        };
         for (const env::Setting& setting : plan_.settings)
-            if (setting.exported && !setting.per_rank && setting.value &&
+            if (travels(setting) && setting.exported && !setting.per_rank && setting.value &&
                 (setting.replaces || !is_set(setting.name)))
                 add(setting.name, *setting.value);
     }
@@ -42,6 +51,7 @@ class Builder {
         if (!outer.empty()) note("inside another toporun: what that one has set stays as it is");
         add("TOPORUN_ACTIVE",
             fmt::format("{}", level && *level > 0 && *level < 100 ? *level + 1 : 1));
+        if (command_.job.other_hosts) return;
         for (const auto& [name, value] : profiler_variables(plan_, files, environment_))
             add(name, value);
     }
@@ -66,8 +76,14 @@ class Builder {
             const auto place = argv.begin() + static_cast<std::ptrdiff_t>(edit.at);
             std::vector<std::string> words = edit.before;
             if (edit.shim) {
+                if (command_.job.other_hosts) words = {"/bin/sh", "-c", kGuard};
                 words.push_back(installed.shim);
-                if (command_.drops_variables) {
+                if (command_.job.other_hosts) {
+                    words.push_back("--plan=" + files.shim_plan);
+                    words.push_back("--node=" + std::string(base_name(files.directory)));
+                    for (const std::string& word : files.tell) words.push_back("--tell=" + word);
+                    words.emplace_back("--");
+                } else if (command_.drops_variables) {
                     words.push_back("--plan=" + files.shim_plan);
                     words.emplace_back("--");
                 }
@@ -103,7 +119,7 @@ class Builder {
         } else {
             edit_words(installed, files);
         }
-        add("TOPORUN_SHIM_PLAN", files.shim_plan);
+        if (!command_.job.other_hosts) add("TOPORUN_SHIM_PLAN", files.shim_plan);
         launch_.rewrite = command_.rewrite;
     }
 

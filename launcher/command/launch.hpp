@@ -18,8 +18,10 @@ struct Installed {
 
 /// What this node's toporun made for its ranks; "" = it could not be made.
 struct NodeFiles {
-    std::string directory;    ///< private directory: records, profiler rings
-    std::string shim_plan;    ///< what shim_plan_text() wrote
+    std::string directory;  ///< private directory: records, profiler rings
+    std::string shim_plan;  ///< what shim_plan_text() wrote
+    /// What toporun on another host has to know (node_agent.hpp), where the ranks start there too.
+    std::vector<std::string> tell = {};
     unsigned ring_slots = 0;  ///< records of each profiler ring; 0 = the plugin's own number
 };
 
@@ -32,6 +34,9 @@ struct Launch {
     Rewrite rewrite = Rewrite::export_only;  ///< what was really done
     std::vector<std::string> notes;          ///< one line each
 };
+
+/// The word that stands for the run directory until it is made.
+inline constexpr const char* kRunDirectoryWord = "--tell=run_directory=";
 
 /// Where the profiler plugin of each rank writes, unless the user said so.
 std::vector<std::pair<std::string, std::string>> profiler_variables(const env::Plan& plan,

@@ -217,7 +217,8 @@ Command recognise_openmpi(Command command, const Site& site, int major,
     command.job.user_binds = binding.binds;
     add_assignments(command.given.set, parameters.first({"mca_base_env_list"}), ';');
     command = add_programs(std::move(command), contexts, host);
-    if (!away.empty()) return export_only(std::move(command), away);
+    if (!away.empty())
+        return insert_shim_on_hosts(std::move(command), site, program_words(contexts), host, away);
     return insert_shim(std::move(command), site, program_words(contexts), host);
 }
 
@@ -241,7 +242,8 @@ Command recognise_hydra(Command command, const Site& site, const Environment& en
                                   last_given(context.scan, Meaning::narrows_variables) != nullptr;
     }
     command = add_programs(std::move(command), contexts, host);
-    if (!away.empty()) return export_only(std::move(command), away);
+    if (!away.empty())
+        return insert_shim_on_hosts(std::move(command), site, program_words(contexts), host, away);
     return insert_shim(std::move(command), site, program_words(contexts), host);
 }
 

@@ -241,7 +241,8 @@ std::string structure_text(const Command& command) {
         case Rewrite::environment:
             return text + "; shim through PYTHON_EXEC";
         case Rewrite::inserted:
-            return text + "; shim inserted";
+            return text +
+                   (command.job.other_hosts ? "; shim inserted, on every host" : "; shim inserted");
         case Rewrite::export_only:
             break;
     }

@@ -65,6 +65,19 @@ Command insert_shim(Command command, const Site& site, const std::vector<Program
     return insert_words(std::move(command), std::move(edits));
 }
 
+Command insert_shim_on_hosts(Command command, const Site& site,
+                             const std::vector<ProgramWord>& programs, const Host& host,
+                             const std::string& away) {
+    command = insert_shim(std::move(command), site, programs, host);
+    if (command.rewrite != Rewrite::inserted) return command;
+    command.job.same_host = command.job.other_hosts = true;
+    command.notes.push_back(
+        fmt::format("{}: each host decides for itself, where toporun is installed at the same "
+                    "place",
+                    away));
+    return command;
+}
+
 void add_assignments(std::map<std::string, std::string>& variables, const std::string& text,
                      char separator) {
     const std::vector<std::string> parts =

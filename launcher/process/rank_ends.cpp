@@ -90,6 +90,11 @@ void RankEnds::look() {
         if (!rank.wait_status && has_ended(rank.fd.get())) note_end(rank);
 }
 
+bool RankEnds::running() const {
+    return std::any_of(ranks_.begin(), ranks_.end(),
+                       [](const Rank& rank) { return !rank.ended_after_s; });
+}
+
 void RankEnds::read_records() {
     std::array<char, 16384> buffer{};
     for (ssize_t got; (got = ::read(file_.get(), buffer.data(), buffer.size())) > 0;)
@@ -97,6 +102,7 @@ void RankEnds::read_records() {
     const std::size_t end = rest_.rfind('\n');
     if (end == std::string::npos) return;
     for (RankRecord& record : parse_rank_records(std::string_view(rest_).substr(0, end + 1))) {
+        ++records_;
         if (ranks_.size() >= kMostWatched || record.pid <= 0) continue;
         Rank rank;
         rank.pid = record.pid;

@@ -33,6 +33,10 @@ class RankEnds {
     /// Takes note of new ranks and of ends.
     void look();
 
+    /// How many ranks have started, and whether one of them still runs.
+    std::size_t started() const { return records_; }
+    bool running() const;
+
     /// Adds what is known to the records of the same process and restart.
     void fill(std::vector<RankRecord>& records) const;
 
@@ -54,6 +58,7 @@ class RankEnds {
     Descriptor notify_;
     std::string rest_;  ///< of a record that is still being written
     std::vector<Rank> ranks_;
+    std::size_t records_ = 0;
     pid_t supervisor_ = -1;
     std::chrono::steady_clock::time_point started_{};
 };

@@ -174,4 +174,13 @@ std::optional<failures::Verdict> failure_of_run(const RunFacts& facts,
     return counter ? counter : verdict_of_death(facts);
 }
 
+std::optional<failures::Verdict> failure_of_node(RunFacts facts, const std::string& log_directory,
+                                                 const RunEnd& end) {
+    const bool failed =
+        std::any_of(facts.ranks.begin(), facts.ranks.end(),
+                    [](const RankRecord& record) { return record.wait_status.value_or(0) != 0; });
+    facts.exit.status = failed ? 1 : 0;
+    return failure_of_run(facts, log_directory, end);
+}
+
 }  // namespace toporun::launcher

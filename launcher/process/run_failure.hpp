@@ -23,4 +23,8 @@ std::optional<failures::Verdict> failure_of_run(const RunFacts& facts,
                                                 const std::string& log_directory,
                                                 const RunEnd& end);
 
+/// The same for the ranks of a node whose launcher is elsewhere: it failed where one of them did.
+std::optional<failures::Verdict> failure_of_node(RunFacts facts, const std::string& log_directory,
+                                                 const RunEnd& end);
+
 }  // namespace toporun::launcher

@@ -16,6 +16,7 @@ std::string unknown_use_reason(const RunFacts& facts) {
     std::string reason = facts.plan.takes_log ? std::string("no rank could write NCCL's log")
                                               : facts.plan.log_reason;
     if (!facts.log.notes.empty()) reason = facts.log.notes.front();
+    if (facts.job.other_hosts && facts.ranks.empty()) reason = "no rank was seen on this host";
     return reason.empty() ? "its log was not taken" : reason;
 }
 

@@ -12,6 +12,7 @@ namespace {
 /// Without a log or a ring, was the log at least written where it would have been seen?
 bool log_was_watched(const RunFacts& facts) {
     if (!facts.plan.takes_log || !facts.log.notes.empty()) return false;
+    if (facts.job.other_hosts && facts.ranks.empty()) return false;
     const auto set = [](const RankRecord& record) { return record.log == "set"; };
     return facts.ranks.empty() || std::any_of(facts.ranks.begin(), facts.ranks.end(), set);
 }

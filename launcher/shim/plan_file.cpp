@@ -1,6 +1,7 @@
 #include "launcher/shim/plan_file.hpp"
 
 #include <fmt/format.h>
+#include <sys/utsname.h>
 
 #include <algorithm>
 #include <array>
@@ -100,13 +101,14 @@ std::string inherited_lines(const std::map<std::string, std::string>& environmen
     return text;
 }
 
-std::string variable_lines(const env::Plan& plan) {
+std::string variable_lines(const env::Job& job, const env::Plan& plan) {
     std::string text;
     std::string log;
     for (const env::Setting& setting : plan.settings) {
         if (setting.exported && !setting.per_rank && setting.value &&
             is_variable_name(setting.name) && !is_for_launcher(setting.name))
-            text += fmt::format("expect {} {}\n", setting.name, escaped(*setting.value));
+            text += fmt::format("{} {} {}\n", job.other_hosts ? "set" : "expect", setting.name,
+                                escaped(*setting.value));
         // For torchrun itself, not for one that a worker starts.
         if (setting.exported && setting.value &&
             (setting.name == env::kRankCountVariable ||
@@ -155,10 +157,13 @@ std::string shim_plan_text(const env::Job& job, const env::Plan& plan,
                            const std::map<std::string, std::string>& environment) {
     std::string text = "toporun-shim 1\n";
     text += fmt::format("launcher {}\n", rank_source(job.launcher));
+    utsname host{};
+    if (job.other_hosts && ::uname(&host) == 0)
+        text += fmt::format("host {}\n", plain_path(static_cast<const char*>(host.nodename)));
     if (const std::string path = plain_path(records_file); !path.empty())
         text += fmt::format("records {}\n", path);
     if (!allowed.empty()) text += fmt::format("allowed {}\n", allowed.text());
-    return text + inherited_lines(environment) + binding_lines(plan) + variable_lines(plan);
+    return text + inherited_lines(environment) + binding_lines(plan) + variable_lines(job, plan);
 }
 
 std::optional<RankRecord> parse_rank_record(std::string_view line) {

@@ -40,7 +40,10 @@ namespace toporun::launcher {
 /// `{local_size}` and `{restart}` are filled in by the shim. `rank` lines are set only in one rank
 /// of several that knows its place, and where none of them is set to something else. `log` lines
 /// are set together or not at all; `take-log` in their place replaces what the worker's environment
-/// has of the three. `expect NAME VALUE`: what is exported for every rank; set where it did not
+/// has of the three.
+/// `host NAME`: where the launcher reaches other hosts too, the one that the plan is for; it is
+/// then that of the kernel (uname). What is exported for every rank are `set` lines there.
+/// `expect NAME VALUE`: what is exported for every rank; set where it did not
 /// arrive, recorded where it arrived with another value. `inherited NAME VALUE`: a rank variable
 /// that was set before the launcher started, from `environment`.
 std::string shim_plan_text(const env::Job& job, const env::Plan& plan,

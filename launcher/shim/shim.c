@@ -1,6 +1,7 @@
-/* toporun-shim [--plan=FILE] [--] PROGRAM [ARG...]: started by a launcher in place of a worker.
- * Finds its rank, binds, sets what is left to set for this rank, records one line and becomes the
- * program, with the same pid. Whatever fails on the way, the program is started all the same.
+/* toporun-shim [--plan=FILE] [--node=ID [--tell=WORD]...] [--] PROGRAM [ARG...]: started by a
+ * launcher in place of a worker. Finds its rank, binds, sets what is left to set for this rank,
+ * records one line and becomes the program, with the same pid. Whatever fails on the way, the
+ * program is started all the same.
  *
  * Under the name toporun-python it stands for a Python interpreter (PYTHON_EXEC of torchrun), which
  * TOPORUN_PYTHON names. */
@@ -17,6 +18,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "node.h"
 #include "plan.h"
 #include "rank.h"
 #include "variables.h"
@@ -387,10 +389,24 @@ static int run_interpreter(char** argv, const struct variables_list* variables) 
     return run_program(argv, variables);
 }
 
-static void prepare(struct variables_list* variables, const char* plan_path) {
+/* The plan that was handed on, unless it is another host's; else this node's own. */
+static struct shim_plan choose_plan(const char* plan_path, const struct node_request* node) {
+    static const struct shim_plan kNone = {NULL, 0};
+    struct shim_plan plan = plan_path == NULL ? kNone : read_plan(plan_path);
+    if (node->id == NULL) return plan;
+    struct utsname host;
+    if (plan.text != NULL && uname(&host) == 0 &&
+        strcmp(plan_value(&plan, "host"), host.nodename) == 0)
+        return plan;
+    char path[1024];
+    const struct rank rank = find_rank(&kNone);
+    return find_node_plan(node, &rank, path, sizeof path) ? read_plan(path) : kNone;
+}
+
+static void prepare(struct variables_list* variables, const char* plan_path,
+                    const struct node_request* node) {
     static struct outcome outcome;
-    const struct shim_plan plan =
-        plan_path == NULL ? (struct shim_plan){NULL, 0} : read_plan(plan_path);
+    const struct shim_plan plan = choose_plan(plan_path, node);
     const struct rank rank = find_rank(&plan);
     outcome.bind = bind_rank(&plan, &rank, &outcome);
     outcome.memory = prefer_memory(&plan, &rank, outcome.bind);
@@ -427,8 +443,10 @@ static size_t script_position(char** argv) {
 /* Takes the shim's own options off and returns where the program starts. torch.distributed.launch
  * and deepspeed put `--local_rank=N` behind their program word, which is this one: it goes where
  * the script would have got it. */
-static char** take_options(char** argv, const char** plan_path) {
+static char** take_options(char** argv, const char** plan_path, struct node_request* node) {
     static const char kPlan[] = "--plan=";
+    static const char kNode[] = "--node=";
+    static const char kTell[] = "--tell=";
     char* local_rank = NULL;
     ++argv;
     for (; *argv != NULL; ++argv) {
@@ -436,6 +454,11 @@ static char** take_options(char** argv, const char** plan_path) {
             local_rank = *argv;
         } else if (strncmp(*argv, kPlan, sizeof kPlan - 1) == 0) {
             *plan_path = *argv + sizeof kPlan - 1;
+        } else if (strncmp(*argv, kNode, sizeof kNode - 1) == 0) {
+            node->id = *argv + sizeof kNode - 1;
+        } else if (strncmp(*argv, kTell, sizeof kTell - 1) == 0) {
+            if (node->told_count < kMostTold)
+                node->told[node->told_count++] = *argv + sizeof kTell - 1;
         } else {
             if (strcmp(*argv, "--") == 0) ++argv;
             break;
@@ -452,7 +475,10 @@ static char** take_options(char** argv, const char** plan_path) {
 int main(int argc, char** argv) {
     const bool interpreter = argc > 0 && strcmp(base_name(argv[0]), kPythonName) == 0;
     const char* plan_path = getenv("TOPORUN_SHIM_PLAN");
-    if (!interpreter && argc > 0) argv = take_options(argv, &plan_path);
+    static struct node_request node;
+    /* Asked on another host, where this file may be missing or of another processor. */
+    if (argc == 2 && strcmp(argv[1], "--ok") == 0) return 0;
+    if (!interpreter && argc > 0) argv = take_options(argv, &plan_path, &node);
     if (!interpreter && (argc < 2 || *argv == NULL)) {
         static const char kUsage[] = "toporun-shim: error: no program given\n";
         const ssize_t ignored = write(STDERR_FILENO, kUsage, sizeof kUsage - 1);
@@ -460,6 +486,6 @@ int main(int argc, char** argv) {
         return kOwnFailure;
     }
     struct variables_list variables = copy_environment();
-    prepare(&variables, plan_path);
+    prepare(&variables, plan_path, &node);
     return interpreter ? run_interpreter(argv, &variables) : run_program(argv, &variables);
 }

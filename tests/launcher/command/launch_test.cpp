@@ -105,7 +105,6 @@ TEST_CASE("the shim is one word in front of each program of mpirun") {
         {"mpirun -np 8 numactl -N0 python t.py",
          "mpirun -np 8 " + shim + " numactl -N0 python t.py"},
         {"mpirun -np 2 ./missing", "mpirun -np 2 ./missing"},
-        {"mpirun -np 2 -H node-b ./train", "mpirun -np 2 -H node-b ./train"},
     };
     for (const Case& c : cases) {
         CAPTURE(c.before);
@@ -113,6 +112,39 @@ TEST_CASE("the shim is one word in front of each program of mpirun") {
         CHECK(join(launch.argv, " ") == c.after);
         CHECK(added(launch).contains("TOPORUN_SHIM_PLAN") == (c.before != c.after));
         CHECK_FALSE(added(launch).contains("PYTHON_EXEC"));
+    }
+}
+
+TEST_CASE("where ranks start on other hosts each host is told to decide for itself") {
+    const FakeHost host;
+    for (const std::string line :
+         {"mpirun -np 2 -H node-b ./train", "mpirun -np 4 -H node-a:2,node-b:2 ./train",
+          "mpiexec.hydra -hosts node-a,node-b -n 4 ./train"}) {
+        CAPTURE(line);
+        const launcher::Command command = launcher::recognise(split(line, ' '), {}, host);
+        CHECK(command.job.other_hosts);
+        CHECK(command.notes.back().find("each host decides for itself") != std::string::npos);
+        const Launch launch = launcher::prepare_launch(
+            command, plan(), kInstalled,
+            {"/tmp/toporun-ab", "/tmp/toporun-ab/shim.plan", {"nodes=2"}}, {}, host);
+        // Nothing of this host goes with it but what the launcher itself reads.
+        for (const auto& [name, value] : launch.added)
+            CHECK((name == "TOPORUN_ACTIVE" || name.starts_with("OMPI_MCA_")));
+        const std::size_t program = command.program_at.front();
+        const std::vector<std::string> words(
+            launch.argv.begin() + static_cast<std::ptrdiff_t>(program), launch.argv.end());
+        REQUIRE(words.size() == 9);
+        CHECK(words[0] == "/bin/sh");
+        CHECK(words[1] == "-c");
+        CHECK(words[3] == kInstalled.shim);
+        CHECK(words[4] == "--plan=/tmp/toporun-ab/shim.plan");
+        CHECK(words[5] == "--node=toporun-ab");
+        CHECK(words[6] == "--tell=nodes=2");
+        CHECK(words[7] == "--");
+        CHECK(words[8] == "./train");
+        CHECK(std::equal(launch.argv.begin(),
+                         launch.argv.begin() + static_cast<std::ptrdiff_t>(program),
+                         command.argv.begin()));
     }
 }
 

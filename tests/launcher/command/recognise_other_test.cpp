@@ -13,16 +13,16 @@ TEST_CASE("Hydra command lines get the shim in front of each program that starts
         {"mpiexec.hydra -genv A=1 -n 4 ./train", kIn, {5}, 1, 4},
         {"mpiexec.hydra -genv A=1 ./train -n 4", kIn, {3}, 1, kAny},
         {"mpiexec.hydra -genvnone -n 4 ./train", kIn, {4}, 1, 4},
-        {"mpiexec.hydra -ppn 2 -hosts a,b -n 4 ./train", kNo, {7}, 2, 2},
+        {"mpiexec.hydra -ppn 2 -hosts a,b -n 4 ./train", kIn, {7}, 2, 2},
         {"mpiexec.hydra -hosts node-a -n 4 ./train", kIn, {5}, 1, 4},
         {"mpiexec.hydra -bind-to core -n 4 ./train", kIn, {5}, 1, 4, true},
         {"mpiexec.hydra -configfile f", kNo, {}},
-        {"mpiexec.hydra -f hosts -n 4 ./train", kNo, {5}},
-        {"mpiexec.hydra -rmk pbs -n 4 ./train", kNo, {5}},
+        {"mpiexec.hydra -f hosts -n 4 ./train", kIn, {5}},
+        {"mpiexec.hydra -rmk pbs -n 4 ./train", kIn, {5}},
         {"mpiexec.hydra -- -n 4 ./train", kNo, {}},
         {"mpiexec.hydra -n 4 ./missing", kNo, {3}, 1, 4},
-        {"mpiexec.hydra -n 4 ./train", kNo, {3}, kAny, kAny, false, {{"HYDRA_HOST_FILE", "/x"}}},
-        {"mpiexec.hydra -n 4 ./train", kNo, {3}, kAny, kAny, false, {{"PBS_NODEFILE", "/x"}}},
+        {"mpiexec.hydra -n 4 ./train", kIn, {3}, kAny, kAny, false, {{"HYDRA_HOST_FILE", "/x"}}},
+        {"mpiexec.hydra -n 4 ./train", kIn, {3}, kAny, kAny, false, {{"PBS_NODEFILE", "/x"}}},
     };
     for (const Row& row : rows) check(row, "hydra");
     CHECK(read("mpiexec.hydra -genvnone -n 4 ./train").drops_variables);

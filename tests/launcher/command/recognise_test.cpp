@@ -199,15 +199,15 @@ TEST_CASE("Open MPI 4 command lines get the shim in front of each program") {
         {"orterun -np 2 ./train", kIn, {3}, 1, 2},
         {"mpirun.openmpi -np 2 ./train", kIn, {3}, 1, 2},
         {"mpirun --np=16 ./train", kNo, {}},
-        {"mpirun -np 4 -H a:2,b:2 -x LD_LIBRARY_PATH python -u t.py", kNo, {7}, 2, 2},
+        {"mpirun -np 4 -H a:2,b:2 -x LD_LIBRARY_PATH python -u t.py", kIn, {7}, 2, 2},
         {"mpirun -np 4 -H node-a:4 python -u t.py", kIn, {5}, 1, 4},
         {"mpirun -H localhost:3 ./train", kIn, {3}, 1, 3},
         {"mpirun -host node-a,node-a ./train", kIn, {3}, 1, 2},
         {"mpirun -np 2 --host 10.0.0.1:2 ./train", kIn, {5}, 1, 2},
         {"mpirun -np 2 --host 127.0.0.2:2 ./train", kIn, {5}, 1, 2},
         {"mpirun -np 2 --host NODE-A.example.org:2 ./train", kIn, {5}, 1, 2},
-        {"mpirun -np 2 --host 10.0.0.12 ./train", kNo, {5}, 1, 2},
-        {"mpirun -np 2 -H +n1 ./train", kNo, {5}},
+        {"mpirun -np 2 --host 10.0.0.12 ./train", kIn, {5}, 1, 2},
+        {"mpirun -np 2 -H +n1 ./train", kIn, {5}},
         {"mpirun -np 1 -x R=s ./s : -np 3 ./w --k=v", kIn, {5, 9}, 1, 4},
         {"mpirun -np 1 ./s : -np 3 ./missing", kNo, {3, 7}, 1, 4},
         {"mpirun -np 1 ./s :", kNo, {}},
@@ -239,7 +239,7 @@ TEST_CASE("Open MPI 4 command lines get the shim in front of each program") {
          {7},
          1,
          4},
-        {"mpirun -nolocal -np 2 ./train", kNo, {4}},
+        {"mpirun -nolocal -np 2 ./train", kIn, {4}},
         {"mpirun -mca btl", kNo, {}},
         {"mpirun -np", kNo, {}},
         {"mpirun --new-thing -np 2 ./train", kNo, {}},
@@ -282,7 +282,7 @@ TEST_CASE("Open MPI 4 command lines get the shim in front of each program") {
          true,
          {{"OMPI_MCA_rmaps_base_mapping_policy", "slot:pe=2"}}},
         {"mpirun -np 4 ./train",
-         kNo,
+         kIn,
          {3},
          kAny,
          kAny,
@@ -296,7 +296,7 @@ TEST_CASE("Open MPI 4 command lines get the shim in front of each program") {
          false,
          {{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "1"}, {"SLURM_JOB_NODELIST", "node-a"}}},
         {"mpirun -np 4 ./train",
-         kNo,
+         kIn,
          {3},
          1,
          4,
@@ -312,9 +312,9 @@ TEST_CASE("Open MPI 4 command lines get the shim in front of each program") {
           {"SLURM_JOB_NUM_NODES", "1"},
           {"SLURM_JOB_NODELIST", "gpu7"},
           {"SLURMD_NODENAME", "gpu7"}}},
-        {"mpirun -np 4 ./train", kNo, {3}, kAny, kAny, false, {{"PBS_NODEFILE", "/no/file"}}},
+        {"mpirun -np 4 ./train", kIn, {3}, kAny, kAny, false, {{"PBS_NODEFILE", "/no/file"}}},
         {"mpirun -np 4 ./train",
-         kNo,
+         kIn,
          {3},
          kAny,
          kAny,
@@ -342,15 +342,16 @@ TEST_CASE("host files and rank files decide whether ranks stay on this host") {
     host.files["ranks-here"] = "rank 0=node-a slot=0:0\nrank 1=localhost slot=1\n";
     host.files["ranks-there"] = "rank 0=node-a slot=0\nrank 1=node-b slot=0\n";
     host.files["ranks-relative"] = "rank 0=+n0 slot=0\n";
-    check({"mpirun --hostfile there -np 8 ./train", kNo, {5}, 2, 4}, "openmpi", host);
-    check({"mpirun -machinefile missing -np 8 ./train", kNo, {5}}, "openmpi", host);
+    check({"mpirun --hostfile there -np 8 ./train", kIn, {5}, 2, 4}, "openmpi", host);
+    check({"mpirun -machinefile missing -np 8 ./train", kIn, {5}}, "openmpi", host);
     check({"mpirun -rf ranks-here -np 2 ./train", kIn, {5}, 1, 2, true}, "openmpi", host);
-    check({"mpirun -rf ranks-there -np 2 ./train", kNo, {5}, 2, 1, true}, "openmpi", host);
-    check({"mpirun -rf ranks-relative -np 2 ./train", kNo, {5}, kAny, kAny, true}, "openmpi", host);
+    check({"mpirun -rf ranks-there -np 2 ./train", kIn, {5}, 2, 1, true}, "openmpi", host);
+    check({"mpirun -rf ranks-relative -np 2 ./train", kIn, {5}, kAny, kAny, true}, "openmpi", host);
     const Command here = read("mpirun --hostfile here -np 8 ./train", {}, host);
     CHECK(here.job.same_host);
     CHECK(here.rewrite == kIn);
-    CHECK_FALSE(read("mpirun --hostfile there -np 8 ./train", {}, host).job.same_host);
+    CHECK_FALSE(here.job.other_hosts);
+    CHECK(read("mpirun --hostfile there -np 8 ./train", {}, host).job.other_hosts);
 }
 
 TEST_CASE("parameter files of the user count like variables") {
@@ -362,7 +363,7 @@ TEST_CASE("parameter files of the user count like variables") {
     CHECK_FALSE(read("mpirun -np 2 --bind-to none ./train", environment, host).job.user_binds);
     host.files["/home/u/.openmpi/mca-params.conf"] = "orte_default_hostfile=/h\n";
     host.files["/h"] = "node-b\n";
-    CHECK(read("mpirun -np 2 ./train", environment, host).rewrite == kNo);
+    CHECK(read("mpirun -np 2 ./train", environment, host).job.other_hosts);
 }
 
 TEST_CASE("Open MPI 5 command lines follow GNU rules") {
@@ -376,7 +377,7 @@ TEST_CASE("Open MPI 5 command lines follow GNU rules") {
         {mpirun + "--prtemca hwloc_default_binding_policy core -n 2 ./train", kIn, {6}, 1, 2, true},
         {mpirun + "--map-by ppr:2:node:PE=4 ./train", kIn, {3}, 1, 2, true},
         {mpirun + "--append-env A b -n 2 ./train", kNo, {}},
-        {mpirun + "-n 2 --host node-b ./train", kNo, {5}, 1, 2},
+        {mpirun + "-n 2 --host node-b ./train", kIn, {5}, 1, 2},
         {mpirun + "-n 2 ./train",
          kIn,
          {3},

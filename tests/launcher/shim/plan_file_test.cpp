@@ -1,6 +1,7 @@
 #include "launcher/shim/plan_file.hpp"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include "files.hpp"
 
@@ -70,6 +71,17 @@ TEST_CASE("the plan names whose variables tell the rank, and those that were the
     nodes.per_rank = false;
     plan.settings = {nodes, per_rank("RANK", "{rank}")};
     CHECK(text("torchrun").ends_with("unset PET_NNODES 2\nrank RANK {rank}\n"));
+}
+
+TEST_CASE("where ranks start on other hosts a plan names its own and sets what is for every rank") {
+    env::Job job;
+    job.other_hosts = true;
+    const std::string text = shim_plan_text(job, full_plan(), {}, "");
+    char name[256];
+    REQUIRE(::gethostname(name, sizeof name) == 0);
+    CHECK(text.find("\nhost " + std::string(name) + "\n") != std::string::npos);
+    CHECK(text.find("\nset NCCL_P2P_LEVEL NVL\n") != std::string::npos);
+    CHECK(text.find("expect") == std::string::npos);
 }
 
 TEST_CASE("a plan that does not bind has no CPUs") {
