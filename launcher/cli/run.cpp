@@ -24,6 +24,7 @@
 #include "launcher/process/survivors.hpp"
 #include "launcher/report/findings.hpp"
 #include "launcher/report/json.hpp"
+#include "launcher/report/views.hpp"
 #include "launcher/version.hpp"
 
 namespace toporun::launcher {
@@ -232,6 +233,9 @@ int dry_run(const Arguments& arguments, const Console& console) {
     }
     for (const std::string& line : opening_lines(prepared, {})) console.say(line);
     console.say(structure_text(prepared.command));
+    if (const auto filled = filled_in_variables(prepared.plan); !filled.empty())
+        console.say(fmt::format("filled in: {}{}", join(filled, " "),
+                                arguments.explain ? "" : " (--explain says why)"));
     if (arguments.explain)
         for (const std::string& line : env::explain_lines(prepared.plan)) console.say(line);
     if (const auto off = environment.find("TOPORUN");

@@ -40,6 +40,8 @@ std::vector<std::string> hosts_of_step(const Environment& environment, int nodes
 bool read_place(Gaps& gaps, const Environment& environment) {
     // A shell that somebody types into (srun --pty) is one task; what the others do is not known.
     if (!variable(environment, "SLURM_PTY_PORT").empty()) return false;
+    // Of several components (srun A : B) each has its own count of tasks.
+    if (!variable(environment, "SLURM_HET_SIZE").empty()) return false;
     const auto step = step_of(environment);
     const auto local = small_number(environment, "SLURM_LOCALID");
     if (!step || !step->nodes || !step->tasks || !step->node || !step->task || !step->tasks_here ||

@@ -2,10 +2,6 @@
 
 #include <sys/wait.h>
 
-#include <algorithm>
-
-#include "env/filled_in.hpp"
-#include "env/rank_count.hpp"
 #include "launcher/report/json_values.hpp"
 #include "launcher/report/judge.hpp"
 #include "launcher/report/mask.hpp"
@@ -231,19 +227,9 @@ std::vector<std::string> program_words(const Command& command) {
     return masked_command(std::vector<std::string>(first, command.argv.end()));
 }
 
-/// Words and variables that stand for what was left out.
 Json filled_in_array(const Command& command, const Launch& launch, const env::Plan& plan) {
     Json filled = masked_command(filled_in_words(command.argv, launch.argv));
-    const auto stands_for = [](const std::string& name) {
-        const auto in = [&](const auto& names) {
-            return std::find(names.begin(), names.end(), name) != names.end();
-        };
-        return name == env::kRankCountVariable || in(env::kRendezvousVariables) ||
-               in(env::kRankVariables);
-    };
-    for (const env::Setting& setting : plan.settings)
-        if (setting.exported && setting.value && stands_for(setting.name))
-            filled.push_back(setting.name + "=" + *setting.value);
+    for (std::string& word : filled_in_variables(plan)) filled.push_back(std::move(word));
     return filled;
 }
 

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "env/filled_in.hpp"
+#include "env/rank_count.hpp"
+
 namespace toporun::launcher {
 
 std::map<int, RankView> rank_views(const RunFacts& facts) {
@@ -60,6 +63,21 @@ std::vector<std::string> filled_in_words(const std::vector<std::string>& typed,
         if (same || in_place) ++next;
     }
     return changed;
+}
+
+std::vector<std::string> filled_in_variables(const env::Plan& plan) {
+    const auto stands_for = [](const std::string& name) {
+        const auto in = [&](const auto& names) {
+            return std::find(names.begin(), names.end(), name) != names.end();
+        };
+        return name == env::kRankCountVariable || in(env::kRendezvousVariables) ||
+               in(env::kRankVariables);
+    };
+    std::vector<std::string> words;
+    for (const env::Setting& setting : plan.settings)
+        if (setting.exported && setting.value && stands_for(setting.name))
+            words.push_back(setting.name + "=" + *setting.value);
+    return words;
 }
 
 }  // namespace toporun::launcher

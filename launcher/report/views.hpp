@@ -28,4 +28,8 @@ std::vector<std::string> interface_names(const LogSummary& log);
 std::vector<std::string> filled_in_words(const std::vector<std::string>& typed,
                                          const std::vector<std::string>& launched);
 
+/// "NAME=VALUE" of each variable that stands for what was left out of the launch; {rank} and the
+/// like are filled in for each rank.
+std::vector<std::string> filled_in_variables(const env::Plan& plan);
+
 }  // namespace toporun::launcher

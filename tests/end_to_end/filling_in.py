@@ -146,6 +146,9 @@ class RanksOfPython(Case):
         # Another place that somebody has set stays, and so does the absence of the rest.
         odd = self.places([TOPORUN, *words, *python], RANK="7")
         self.assertEqual(odd, [str(["7"] + [None] * 6)] * 2)
+        shown = self.run_command([TOPORUN, "--dry-run", *words, *python], env=self.variables(MASTER_PORT=port))
+        self.assertIn(b"toporun: filled in: RANK={rank} WORLD_SIZE={world_size} LOCAL_RANK={local_rank} "
+                      b"LOCAL_WORLD_SIZE={local_size} MASTER_ADDR=127.0.0.1 (--explain says why)", shown.stderr)
         shell = self.places([TOPORUN, *words, "sh", "-c", "echo ${RANK-unset}"])
         self.assertEqual(shell, ["unset"] * 2)
         config = self.places([TOPORUN, "--export-tf-config", *words, *python], MASTER_PORT=port)

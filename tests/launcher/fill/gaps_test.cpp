@@ -80,6 +80,7 @@ TEST_CASE("torchrun in each node's task is told the nodes and where they meet") 
         {"torchrun t.py", "", {{"SLURM_STEP_NODELIST", "n[1-"}}},
         {"torchrun t.py", "", {{"SLURM_LOCALID", ""}}},
         {"torchrun t.py", "", {{"SLURM_PTY_PORT", "43923"}}},
+        {"torchrun t.py", "", {{"SLURM_HET_SIZE", "2"}}},
         {"torchrun t.py", "", {{"SLURM_DISTRIBUTION", "arbitrary"}}},
         {"srun torchrun t.py", ""},  // inside a step
         {"accelerate launch t.py", ""},
