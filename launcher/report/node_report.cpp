@@ -133,6 +133,36 @@ std::vector<env::Finding> differences_of(const Job& job) {
     return node_differences(group_nodes(heads, facts));
 }
 
+/// What the ranks really loaded says more than what was found before the start.
+void add_mixed_versions(Job& job) {
+    std::map<std::string, std::vector<std::string>> nodes_by_version;
+    for (const JobNode& node : job.nodes)
+        for (const JobTask& task : node.reports)
+            for (const Json& version : task.report.at("nccl").at("versions")) {
+                auto& nodes = nodes_by_version[version.get<std::string>()];
+                if (nodes.empty() || nodes.back() != job_node_name(node))
+                    nodes.push_back(job_node_name(node));
+            }
+    if (nodes_by_version.size() < 2) return;
+    std::vector<std::string> parts;
+    for (const auto& [version, nodes] : nodes_by_version)
+        parts.push_back(fmt::format("{} on {}{}", version, nodes.front(),
+                                    nodes.size() > 1
+                                        ? fmt::format(" and {} more nodes", nodes.size() - 1)
+                                        : std::string()));
+    env::Finding finding;
+    finding.id = "nccl-versions-mixed";
+    finding.severity = env::Severity::broken;
+    finding.what =
+        printable(fmt::format("ranks use different NCCL versions: {}", join(parts, ", ")));
+    finding.evidence = "version lines of NCCL's logs";
+    finding.effect = "versions are not made to work together: hangs and wrong sizes";
+    finding.fix = "use one container image or environment on every node";
+    std::erase_if(job.differences,
+                  [](const env::Finding& found) { return found.id == "nodes-differ-nccl"; });
+    job.differences.insert(job.differences.begin(), std::move(finding));
+}
+
 }  // namespace
 
 std::string task_report(const RunFacts& facts, const JobPlace& place, bool ended) {
@@ -195,6 +225,7 @@ std::optional<JobReport> merge_nodes(std::size_t count,
     for (bool again = false;; again = true) {
         try {
             job.differences = differences_of(job);
+            add_mixed_versions(job);
             const Json merged = merged_report(job);
             return JobReport{dumped(merged), merged_text(job, merged), job_lines(job, merged)};
         } catch (const Json::exception&) {

@@ -90,18 +90,23 @@ class Ranks(NodeHelpers, SlurmCase):
             self.skipTest(harness.torchrun_is_missing())
         worker = os.path.join(self.work, "worker.py")
         with open(worker, "w", encoding="ascii") as file:
-            file.write("import os\nprint(os.environ['RANK'], os.environ['SLURMD_NODENAME'], "
-                       "sorted(os.sched_getaffinity(0)))\n")
-        words = [TOPORUN, "torchrun", "--nnodes=2", f"--nproc_per_node={TASKS_PER_NODE}", "--rdzv_id=1",
-                 "--rdzv_backend=c10d", f"--rdzv_endpoint=127.0.0.1:{harness.free_port()}", worker]
-        done = self.run_command(["srun", "-N2", "--ntasks-per-node=1", f"--cpus-per-task={CPUS_PER_NODE}", *words],
-                                env=self.variables(GLOO_SOCKET_IFNAME="lo"))
-        self.assertEqual(done.returncode, 0, done)
-        lines = sorted(line.decode().split(" ", 2) for line in done.stdout.splitlines())
-        self.assertEqual([line[0] for line in lines], [str(i) for i in range(2 * TASKS_PER_NODE)])
-        allowed = set(range(CPUS_PER_NODE))
-        for line in lines:
-            self.assertLessEqual(set(json.loads(line[2])), allowed)
+            file.write("import os\nos.write(1, f\"{os.environ['RANK']} {os.environ['SLURMD_NODENAME']} "
+                       "{sorted(os.sched_getaffinity(0))}\\n\".encode())\n")
+        words = ["torchrun", "--nnodes=2", f"--nproc_per_node={TASKS_PER_NODE}", "--rdzv_id=1", "--rdzv_backend=c10d",
+                 f"--rdzv_endpoint=127.0.0.1:{harness.free_port()}", worker]
+        for cpus in sorted({1, CPUS_PER_NODE}):  # the last one is reported below
+            options = ["-N2", "--ntasks-per-node=1", f"--cpus-per-task={cpus}"]
+            variables = self.variables(GLOO_SOCKET_IFNAME="lo")
+            masks = {}
+            for name, prefix in (("bare", []), ("toporun", [TOPORUN])):
+                done = self.run_command(["srun", *options, *prefix, *words], env=variables)
+                self.assertEqual(done.returncode, 0, done)
+                lines = sorted(line.decode().split(" ", 2) for line in done.stdout.splitlines())
+                self.assertEqual([line[0] for line in lines], [str(i) for i in range(2 * TASKS_PER_NODE)])
+                masks[name] = [set(json.loads(line[2])) for line in lines]
+            for bare, bound in zip(masks["bare"], masks["toporun"]):
+                self.assertEqual(len(bare), cpus)
+                self.assertLessEqual(bound, bare)
         report = self.report()
         self.assertEqual([rank["rank"] for rank in report["ranks"]], list(range(2 * TASKS_PER_NODE)))
         self.assertEqual([len(node["ranks"]) for node in report["node_reports"]], [TASKS_PER_NODE] * 2)

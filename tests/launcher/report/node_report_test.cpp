@@ -223,6 +223,28 @@ TEST_CASE("the file of a node has its machine once") {
     }
 }
 
+TEST_CASE("nodes whose ranks loaded different versions of NCCL") {
+    std::vector<std::string> files;
+    for (int node = 0; node < 3; ++node) {
+        const JobPlace place = task_of(node, 3, 1);
+        RunFacts facts = tests::eight_gpu_run();
+        facts.log.versions = {node == 1 ? "2.27.5" : "2.28.9"};
+        facts.machine.software.nccl_version = facts.log.versions.front();
+        files.push_back(file_of({facts}, {place}));
+    }
+    const auto merged = merge_nodes(files);
+    REQUIRE(merged);
+    std::vector<std::string> whats;
+    const json report = json::parse(merged->json);
+    for (const json& finding : report["findings"]) {
+        CHECK(finding["id"] != "nodes-differ-nccl");
+        if (finding["id"] == "nccl-versions-mixed")
+            whats.push_back(finding["what"].get<std::string>());
+    }
+    CHECK(whats == std::vector<std::string>{"ranks use different NCCL versions: 2.27.5 on n1, "
+                                            "2.28.9 on n0 and 1 more nodes"});
+}
+
 TEST_CASE("a thousand nodes make a short text") {
     std::vector<std::string> files;
     for (int node = 0; node < 1000; ++node) files.push_back(plain_file(node, 1000));
