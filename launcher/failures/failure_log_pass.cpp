@@ -1,12 +1,9 @@
 #include "detect/nccl_log/cursor.hpp"
+#include "launcher/failures/digits.hpp"
 #include "launcher/failures/failure_log.hpp"
 
 namespace toporun::launcher::failures {
 namespace {
-
-bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
 
 std::size_t end_of_digits(std::string_view text, std::size_t at) {
     while (at < text.size() && is_digit(text[at])) ++at;

@@ -4,15 +4,12 @@
 #include <cctype>
 
 #include "detect/nccl_log/cursor.hpp"
+#include "launcher/failures/digits.hpp"
 
 namespace toporun::launcher::failures {
 namespace {
 
 using detect::nccl_log::Cursor;
-
-bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
 
 std::optional<int> skip_number(Cursor& at) {
     if (at.rest().empty() || !is_digit(at.rest().front())) return std::nullopt;

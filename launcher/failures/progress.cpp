@@ -4,6 +4,8 @@
 #include <array>
 #include <cctype>
 
+#include "launcher/failures/digits.hpp"
+
 namespace toporun::launcher::failures {
 namespace {
 
@@ -16,10 +18,6 @@ constexpr std::array<std::string_view, 10> kLoopWords = {
 constexpr std::array<std::string_view, 13> kHandledWords = {
     "Warning: ", "warning: ",   "WARNING",  " W tensorflow", "skipping",     "Skipping", "ignoring",
     "Ignoring",  "can ignore ", "retrying", "Retrying",      "falling back", "fallback"};
-
-bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
 
 char lower(char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
