@@ -142,34 +142,26 @@ class Prefixes(Case):
         self.assertEqual((done.returncode, done.stdout), (0, b"1\n"), done)
 
 
-class Detections(Case):
-    """The machine is looked at once for all ranks that one toporun starts, however many there are."""
+@unittest.skipIf(NO_HYDRA, NO_HYDRA)
+class Detections(HydraHelpers, Case):
+    """The machine is looked at once for all ranks that one toporun starts, however many there are. By Hydra: Open MPI
+    4.1 itself waits forever, now and then, for 64 programs that end at once."""
 
-    def looks(self, words):
+    def looks(self, ranks):
         calls = os.path.join(self.directory, "calls")
-        done = self.run_command([TOPORUN, *words],
+        done = self.run_command([TOPORUN, *self.hydra("-n", str(ranks), "sh", "-c", "echo $PMI_RANK")],
                                 env=self.variables(TOPORUN_NVML_LIBRARY=COUNTING_NVML, TOPORUN_TEST_NVML_CALLS=calls))
         self.assertEqual(done.returncode, 0, done)
+        self.assertEqual(sorted(int(number) for number in done.stdout.split()), list(range(ranks)))
+        self.assertEqual(len(self.ranks()), ranks)
         size = os.path.getsize(calls)
         os.remove(calls)
-        return size, done.stdout.split()
+        return size
 
-    def test_sixty_four_ranks_of_mpirun_at_once(self):
-        mpirun = ["mpirun", "--oversubscribe", "-np"]
-        rank = ["sh", "-c", "echo $OMPI_COMM_WORLD_RANK"]
-        one, _ = self.looks([*mpirun, "1", *rank])
-        many, ranks = self.looks([*mpirun, "64", *rank])
+    def test_sixty_four_ranks_at_once(self):
+        one = self.looks(1)
         self.assertGreaterEqual(one, 1)
-        self.assertEqual(many, one)
-        self.assertEqual(sorted(int(number) for number in ranks), list(range(64)))
-        report = json.loads(self.run_command([TOPORUN, "report", "--json"]).stdout)
-        self.assertEqual(len(report["ranks"]), 64)
-
-    @unittest.skipIf(NO_HYDRA, NO_HYDRA)
-    def test_sixty_four_ranks_of_hydra_at_once(self):
-        one, _ = self.looks([HYDRA, "-n", "1", "true"])
-        many, _ = self.looks([HYDRA, "-n", "64", "true"])
-        self.assertEqual(many, one)
+        self.assertEqual(self.looks(64), one)
 
 
 class DryRun(Case):
