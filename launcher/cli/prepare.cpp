@@ -49,7 +49,7 @@ bool attempt(std::vector<std::string>& problems, const char* missing, Part&& par
 }
 
 std::string write_shim_plan(const Prepared& prepared, const Environment& environment,
-                            const NodeFiles& files) {
+                            const ShimFiles& files) {
     const std::string path = prepared.private_directory + "/" + kShimPlanFile;
     std::string text =
         shim_plan_text(prepared.command.job, prepared.plan, prepared.machine.cpu.allowed,
@@ -269,7 +269,7 @@ void look_and_decide(Prepared& prepared, const Arguments& arguments, const Envir
             if (!(meets && finding.id == "rendezvous-loopback") && !has_finding(prepared, finding))
                 prepared.plan.findings.push_back(std::move(finding));
     });
-    NodeFiles node_files{
+    ShimFiles node_files{
         prepared.private_directory,
         {},
         words_for_nodes(prepared, arguments),

@@ -45,7 +45,7 @@ class Builder {
                 add(setting.name, *setting.value);
     }
 
-    void add_markers(const NodeFiles& files) {
+    void add_markers(const ShimFiles& files) {
         const std::string outer = variable(environment_, "TOPORUN_ACTIVE");
         const auto level = to_integer(outer);
         if (!outer.empty()) note("inside another toporun: what that one has set stays as it is");
@@ -57,7 +57,7 @@ class Builder {
     }
 
     /// Why the shim cannot be used; "" when it can.
-    std::string missing(const Installed& installed, const NodeFiles& files) const {
+    std::string missing(const Installed& installed, const ShimFiles& files) const {
         const bool environment = command_.rewrite == Rewrite::environment;
         if ((environment ? installed.python : installed.shim).empty())
             return fmt::format("{} is not installed beside toporun",
@@ -66,7 +66,7 @@ class Builder {
     }
 
     /// From the end, so that the positions of the other edits stay.
-    void edit_words(const Installed& installed, const NodeFiles& files) {
+    void edit_words(const Installed& installed, const ShimFiles& files) {
         std::vector<Edit> edits = command_.edits;
         std::stable_sort(edits.begin(), edits.end(),
                          [](const Edit& a, const Edit& b) { return a.at > b.at; });
@@ -113,7 +113,7 @@ class Builder {
         return true;
     }
 
-    void use_shim(const Installed& installed, const NodeFiles& files, const Host& host) {
+    void use_shim(const Installed& installed, const ShimFiles& files, const Host& host) {
         if (command_.rewrite == Rewrite::environment) {
             if (!point_python(installed, host)) return;
         } else {
@@ -145,7 +145,7 @@ class Builder {
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> profiler_variables(
-    const env::Plan& plan, const NodeFiles& files, const Environment& environment) {
+    const env::Plan& plan, const ShimFiles& files, const Environment& environment) {
     std::vector<std::pair<std::string, std::string>> variables;
     if (!plan.measures) return variables;
     if (!files.directory.empty() && !environment.contains("TOPORUN_PROFILE_DIR"))
@@ -156,7 +156,7 @@ std::vector<std::pair<std::string, std::string>> profiler_variables(
 }
 
 Launch prepare_launch(const Command& command, const env::Plan& plan, const Installed& installed,
-                      const NodeFiles& files, const Environment& environment, const Host& host) {
+                      const ShimFiles& files, const Environment& environment, const Host& host) {
     Builder builder(command, plan, environment);
     builder.add_settings();
     if (command.rewrite != Rewrite::export_only) {

@@ -17,7 +17,7 @@ struct Installed {
 };
 
 /// What this node's toporun made for its ranks; "" = it could not be made.
-struct NodeFiles {
+struct ShimFiles {
     std::string directory;  ///< private directory: records, profiler rings
     std::string shim_plan;  ///< what shim_plan_text() wrote
     /// What toporun on another host has to know (node_agent.hpp), where the ranks start there too.
@@ -40,7 +40,7 @@ inline constexpr const char* kRunDirectoryWord = "--tell=run_directory=";
 
 /// Where the profiler plugin of each rank writes, unless the user said so.
 std::vector<std::pair<std::string, std::string>> profiler_variables(const env::Plan& plan,
-                                                                    const NodeFiles& files,
+                                                                    const ShimFiles& files,
                                                                     const Environment& environment);
 
 /// The command line and the variables of the launch. Pure but for looking at a PYTHON_EXEC of the
@@ -48,6 +48,6 @@ std::vector<std::pair<std::string, std::string>> profiler_variables(const env::P
 /// (variables_of_ranks). Of the words that the user typed none is changed; one is dropped: the
 /// switch for a module where the interpreter is named (Edit::drop).
 Launch prepare_launch(const Command& command, const env::Plan& plan, const Installed& installed,
-                      const NodeFiles& files, const Environment& environment, const Host& host);
+                      const ShimFiles& files, const Environment& environment, const Host& host);
 
 }  // namespace toporun::launcher

@@ -16,7 +16,7 @@ namespace {
 
 const launcher::Installed kInstalled = {"/opt/t/bin/toporun-shim", "/opt/t/bin/toporun-python",
                                         "/opt/t/lib/libtoporun-nccl.so"};
-const launcher::NodeFiles kFiles = {"/tmp/toporun-ab", "/tmp/toporun-ab/ranks.plan"};
+const launcher::ShimFiles kFiles = {"/tmp/toporun-ab", "/tmp/toporun-ab/ranks.plan"};
 
 env::Setting setting(const std::string& name, const std::string& value, bool exported,
                      bool per_rank = false) {
@@ -43,7 +43,7 @@ env::Plan plan() {
 
 Launch prepare(const std::string& line, const Environment& environment = {},
                const launcher::Installed& installed = kInstalled,
-               const launcher::NodeFiles& files = kFiles) {
+               const launcher::ShimFiles& files = kFiles) {
     const FakeHost host;
     return prepare_launch(launcher::recognise(split(line, ' '), environment, host), plan(),
                           installed, files, environment, host);
