@@ -26,10 +26,28 @@ std::optional<int> gpu_number(std::string_view word) {
     return static_cast<int>(*to_integer(word.substr(3)));
 }
 
+/// "NIC11NIC12" as two names: where a terminal or a web page lost the blank between columns.
+std::vector<std::string_view> part_names(std::string_view word) {
+    constexpr std::string_view kStarts[] = {"GPU", "NIC", "mlx5_", "CPU", "NUMA"};
+    std::vector<std::string_view> parts;
+    std::size_t begin = 0;
+    for (std::size_t at = 1; at < word.size(); ++at) {
+        const bool number_before = word[at - 1] >= '0' && word[at - 1] <= '9';
+        const bool start =
+            std::any_of(std::begin(kStarts), std::end(kStarts),
+                        [&](std::string_view name) { return word.substr(at).starts_with(name); });
+        if (!number_before || !start) continue;
+        parts.push_back(word.substr(begin, at - begin));
+        begin = at;
+    }
+    parts.push_back(word.substr(begin));
+    return parts;
+}
+
 /// Where a header starts in the words of a line: at a GPU name that no cell follows.
 std::optional<std::size_t> header_start(const std::vector<std::string_view>& word, IsCell is_cell) {
     for (std::size_t i = 0; i < word.size(); ++i) {
-        if (!gpu_number(word[i])) continue;
+        if (!gpu_number(part_names(word[i]).front())) continue;
         if (i + 1 < word.size() && (is_cell(word[i + 1]) || !unglue(word[i + 1], is_cell).empty()))
             return std::nullopt;
         return i;
@@ -114,7 +132,7 @@ class TableReader {
         for (std::size_t i = row; i-- > first;) {
             const auto word = words(lines_.lines[i].text);
             const auto start = header_start(word, is_cell_);
-            if (start && word[*start] == gpu) return {i, *start};
+            if (start && part_names(word[*start]).front() == gpu) return {i, *start};
         }
         return {first, at};
     }
@@ -124,8 +142,9 @@ class TableReader {
         std::vector<std::string> names;
         std::set<std::string, std::less<>> rows;
         for (std::size_t i = first; i < row; ++i) {
-            const std::vector<std::string_view> word = words(lines_.lines[i].text);
-            std::size_t from = i == first ? at : 0;
+            const std::vector<std::string_view> word =
+                header_words(lines_.lines[i].text, i == first ? at : 0);
+            std::size_t from = 0;
             if (i > first && from < word.size() && rows.empty()) rows = row_names(row);
             if (from < word.size() && i > first && !names.empty() &&
                 wrapped_name(names.back(), word[from], rows))
@@ -144,6 +163,14 @@ class TableReader {
         }
         table_.header_cut = table_.affinity_columns > 0 && !names.back().ends_with("ffinity") &&
                             names.back() != "ID";
+    }
+
+    static std::vector<std::string_view> header_words(std::string_view line, std::size_t from) {
+        std::vector<std::string_view> out;
+        const std::vector<std::string_view> word = words(line);
+        for (; from < word.size(); ++from)
+            for (const std::string_view name : part_names(word[from])) out.push_back(name);
+        return out;
     }
 
     /// The names at the start of the rows, which tell those of a wrapped header.
@@ -258,9 +285,7 @@ class TableReader {
         const std::size_t most = row_.affinity.size() + word_.size() - at;
         for (; at < word_.size() && row_.affinity.size() < 8; ++at)
             row_.affinity.push_back(std::move(word_[at]));
-        if (is_cell_(row_.affinity.empty() ? "" : row_.affinity.front()))
-            table_.notes.push_back(
-                fmt::format("row {} has {} cells more than the header", printable(name()), most));
+        if (is_cell_(row_.affinity.empty() ? "" : row_.affinity.front())) leave_out_surplus(most);
         if (words_.unclear() && !row_.affinity.empty()) {
             row_.affinity.clear();
             if (unclear_rows_++ == 0)
@@ -270,6 +295,18 @@ class TableReader {
                                 printable(name())));
         }
         table_.rows.push_back(std::move(row_));
+    }
+
+    /// A column's name is lost: what stands under the names behind it, and behind the cells, is
+    /// not certain. GPUs come first.
+    void leave_out_surplus(std::size_t words) {
+        table_.notes.push_back(
+            fmt::format("row {} has {} cells more than the header: what is behind the GPUs is left "
+                        "out",
+                        printable(name()), words));
+        row_.affinity.clear();
+        for (std::size_t i = table_.gpus.size(); i < row_.cells.size(); ++i)
+            row_.cells[i] = kUnknownCell;
     }
 
     /// Puts a word into the cells. False when the cells have ended before it.

@@ -28,8 +28,8 @@ constexpr std::array<Word, 14> kLinkWords = {{
     {"infiniband", "infiniband"},
     {"Point-to-Point", "ppp"},
     {"ppp", "ppp"},
-    {"UNSPEC", "none"},
-    {"unspec", "none"},
+    {"UNSPEC", "unspec"},
+    {"unspec", "unspec"},
     {"IPIP", "ipip"},
     {"tunnel", "ipip"},
     {"IPv6-in-IPv4", "sit"},
@@ -40,6 +40,19 @@ std::string_view link_type(std::string_view word) {
     for (const Word& row : kLinkWords)
         if (row.tool == word) return row.link_type;
     return {};
+}
+
+/// What net-tools has no name for is UNSPEC, with the bytes of the hardware address: InfiniBand has
+/// a queue pair's number and the port's GID there (RFC 4391 9.1.1: 80-00-02-08-FE-80-...), a tun
+/// device nothing. The prefix of the GID, FE-80, proves it; else the name tells.
+std::string_view unspecified_link(std::string_view hardware, const PastedInterface& pasted) {
+    constexpr std::string_view kPrefix = "FE-80";
+    constexpr std::size_t kPrefixAt = 12;  // behind four bytes
+    if (hardware.size() > kPrefixAt && hardware.substr(kPrefixAt).starts_with(kPrefix))
+        return "infiniband";
+    const auto by_name = kind_of_name(pasted.name);
+    if (by_name == NicKind::ipoib) return "infiniband";
+    return pasted.flag("POINTOPOINT") || by_name == NicKind::tunnel ? "none" : "unspec";
 }
 
 /// "255.255.255.192" and "0xffffffc0": 26. Nothing for a mask with holes.
@@ -130,6 +143,7 @@ class Blocks {
         pasted_.name = name;
         if (parts[1] == "Link") {
             pasted_.link_type = link_type(parts[2].substr(6));
+            hardware_ = value_after(parts, "HWaddr");
             return;
         }
         const std::size_t begin = parts[1].find('<');
@@ -144,8 +158,10 @@ class Blocks {
 
     void body(const std::vector<std::string_view>& parts, const PastedLine& line) {
         if (parts[0] == "inet" || parts[0] == "inet6") return address(parts, line);
-        if (const std::string_view type = link_type(parts[0]); !type.empty())
+        if (const std::string_view type = link_type(parts[0]); !type.empty()) {
             pasted_.link_type = type;
+            hardware_ = parts.size() > 1 ? parts[1] : std::string_view();
+        }
         const std::string_view mtu = value_after(parts, "MTU");
         if (mtu.empty()) return;
         set_mtu(mtu);
@@ -171,8 +187,13 @@ class Blocks {
         // iproute2's word for an interface that is switched on but not RUNNING.
         if (pasted_.flag("UP") && !pasted_.flag("RUNNING"))
             pasted_.flags.emplace_back("NO-CARRIER");
+        // A block without its link line is cut.
+        const bool open_end = pasted_.link_type.empty() && !kind_of_name(pasted_.name);
+        if (pasted_.link_type == "unspec" || open_end)
+            pasted_.link_type = unspecified_link(hardware_, pasted_);
         if (open_) list_.add(std::move(pasted_));
         pasted_ = {};
+        hardware_ = {};
         open_ = false;
     }
 
@@ -180,6 +201,7 @@ class Blocks {
     PastedInterfaces list_;
     std::vector<std::string> notes_;
     PastedInterface pasted_;
+    std::string_view hardware_;  ///< the hardware address, of the line it stands in
     bool open_ = false;
 };
 

@@ -19,10 +19,11 @@ namespace toporun::detect {
 namespace {
 
 /// Link types of `ip` (ARPHRD_* of linux/if_arp.h). "ether" says nothing more.
-constexpr std::array<std::pair<std::string_view, NicKind>, 12> kLinkTypes = {{
+constexpr std::array<std::pair<std::string_view, NicKind>, 13> kLinkTypes = {{
     {"loopback", NicKind::loopback},
     {"infiniband", NicKind::ipoib},
     {"none", NicKind::tunnel},
+    {"unspec", NicKind::other},  // a link that net-tools has no word for, see ifconfig.cpp
     {"ppp", NicKind::tunnel},
     {"ipip", NicKind::tunnel},
     {"tunnel", NicKind::tunnel},

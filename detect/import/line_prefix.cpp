@@ -291,6 +291,54 @@ void strip_block(std::span<PastedLine> block, Stripper& stripper) {
             return;
 }
 
+/// The host of a shell's prompt: "root@node-a:~# ibstat", "[me@node-a dir]$ ", "(env) me@node-a";
+/// "" for other lines.
+std::string_view prompt_host(std::string_view line) {
+    constexpr std::size_t kLongestPrompt = 120;
+    std::string_view text = trim(line.substr(0, 4 * kLongestPrompt));
+    if (text.starts_with("(") && text.find(") ") < kLongestName)
+        text = trim(text.substr(text.find(") ") + 2));
+    if (text.starts_with("[")) text.remove_prefix(1);
+    const auto name_end = [&](std::size_t from) {
+        while (from < text.size() && name_character(text[from])) ++from;
+        return from;
+    };
+    const std::size_t at = name_end(0);
+    if (at == 0 || at >= text.size() || text[at] != '@') return {};
+    const std::size_t end = name_end(at + 1);
+    const std::string_view host = text.substr(at + 1, end - at - 1);
+    if (host.empty() || host.size() > kLongestName || end >= text.size() ||
+        std::string_view(": ]$#%").find(text[end]) == std::string_view::npos)
+        return {};
+    const std::size_t mark = text.find_first_of("$#%", end);
+    const bool last = mark != std::string_view::npos && mark + 1 == text.size();
+    if (mark > kLongestPrompt || (!last && text[mark + 1] != ' ')) return {};
+    return host.substr(0, host.find('.'));
+}
+
+/// A container's short identifier, which docker makes its host name: the machine is the same one.
+bool container_id(std::string_view host) {
+    return host.size() == 12 && host.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+/// Prompts of several hosts: what stands below one was printed by its host.
+void name_hosts(Lines& lines, Stripper& stripper) {
+    if (lines.sources.size() > 1) return;
+    std::set<std::string, std::less<>> hosts;
+    for (const PastedLine& line : lines.lines)
+        if (const std::string_view host = prompt_host(line.text);
+            !host.empty() && !container_id(host))
+            hosts.emplace(host);
+    if (hosts.size() < 2) return;
+    std::string last;
+    for (PastedLine& line : lines.lines) {
+        if (const std::string_view host = prompt_host(line.text);
+            !host.empty() && !container_id(host))
+            last = host;
+        if (!last.empty()) stripper.cut(line, {0, last});
+    }
+}
+
 }  // namespace
 
 void strip_prefixes(Lines& lines) {
@@ -308,6 +356,7 @@ void strip_prefixes(Lines& lines) {
         strip_block(std::span(lines.lines).subspan(first, i - first), stripper);
         first = i + 1;
     }
+    name_hosts(lines, stripper);
 }
 
 }  // namespace toporun::detect

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "base/text.hpp"
@@ -93,36 +95,117 @@ class MachineFromLog {
         return static_cast<int>(place->second.cpu);
     }
 
-    /// Those of the tree and of the ranks, in the order of the bus.
-    void take_gpus() {
-        std::map<PciAddress, std::pair<LogNode, std::optional<int>>> found;
-        for (const auto& [node, row] : facts_.paths)
+    static std::optional<PciAddress> pci_of(const std::string& bus_id) {
+        const auto text = nccl_log::bus_id_text(bus_id);
+        return text ? PciAddress::parse(*text) : std::nullopt;
+    }
+
+    /// A GPU of the log: its node in the tree, 0 without one, and its number where that is told.
+    struct Found {
+        LogNode node{"GPU", 0};
+        std::optional<int> number;
+    };
+    using FoundGpus = std::map<PciAddress, Found>;
+
+    /// Those of the tree, rows and columns, and of the ranks and connections.
+    FoundGpus find_gpus() const {
+        FoundGpus found;
+        const auto add_node = [&](const LogNode& node) {
             if (const auto pci = node.first == "GPU" ? address_of(node.second) : std::nullopt)
-                found.try_emplace(*pci, node, std::nullopt);
-        for (const auto& [rank, facts] : facts_.ranks) {
-            const auto text = nccl_log::bus_id_text(facts.bus_id);
-            const auto pci = text ? PciAddress::parse(*text) : std::nullopt;
-            if (!pci) continue;
-            const auto entry = found.try_emplace(*pci, LogNode{"GPU", 0}, std::nullopt).first;
-            if (facts.nvml_device) entry->second.second = facts.nvml_device;
+                found.try_emplace(*pci, Found{node, std::nullopt});
+        };
+        for (const auto& [node, row] : facts_.paths) {
+            add_node(node);
+            for (const auto& cell : row)
+                if (node.first == "GPU") add_node(cell.first);
         }
+        for (const auto& [rank, facts] : facts_.ranks)
+            if (const auto pci = pci_of(facts.bus_id)) {
+                Found& gpu = found[*pci];
+                if (facts.nvml_device) gpu.number = facts.nvml_device;
+            }
         for (const std::string& bus_id : facts_.bus_ids)
-            if (const auto text = nccl_log::bus_id_text(bus_id))
-                if (const auto pci = PciAddress::parse(*text))
-                    found.try_emplace(*pci, LogNode{"GPU", 0}, std::nullopt);
-        const bool numbered = std::all_of(found.begin(), found.end(), [](const auto& entry) {
-            return entry.second.second.has_value();
-        });
+            if (const auto pci = pci_of(bus_id)) found.try_emplace(*pci);
+        return found;
+    }
+
+    /// CUDA's numbers, where all that is said agrees with the order of the bus; else nothing. A
+    /// rank's number stands for its device's where it does so in every connection (one node).
+    std::map<PciAddress, int> cuda_numbers() const {
+        std::map<PciAddress, int> numbers;
+        bool agree = true;
+        const auto add = [&](const std::string& bus_id, const std::set<int>& said) {
+            const auto pci = pci_of(bus_id);
+            if (!pci) return;
+            agree = agree && said.size() == 1 &&
+                    numbers.try_emplace(*pci, *said.begin()).first->second == *said.begin();
+        };
+        for (const auto& [bus_id, said] : facts_.cuda_devices) add(bus_id, said);
+        const bool ranks_too =
+            std::all_of(facts_.bus_ranks.begin(), facts_.bus_ranks.end(), [&](const auto& entry) {
+                const auto pci = pci_of(entry.first);
+                const auto known = pci ? numbers.find(*pci) : numbers.end();
+                return entry.second.size() == 1 &&
+                       (known == numbers.end() || known->second == *entry.second.begin());
+            });
+        if (ranks_too)
+            for (const auto& [bus_id, said] : facts_.bus_ranks) add(bus_id, said);
+        int last = -1;
+        for (const auto& [pci, number] : numbers) {
+            agree = agree && number > last;
+            last = number;
+        }
+        return agree ? numbers : std::map<PciAddress, int>{};
+    }
+
+    /// In the order of the bus, with NVML's numbers, else CUDA's, else counted: between told
+    /// numbers those that are free.
+    void take_gpus() {
+        FoundGpus found = find_gpus();
+        if (std::none_of(found.begin(), found.end(),
+                         [](const auto& entry) { return entry.second.number.has_value(); }))
+            for (const auto& [pci, number] : cuda_numbers())
+                if (const auto gpu = found.find(pci); gpu != found.end())
+                    gpu->second.number = number;
+        int next = 0;
+        std::vector<std::string> guessed;
         for (const auto& [pci, entry] : found) {
             Gpu gpu;
-            gpu.index = numbered ? *entry.second : static_cast<int>(machine_.gpus.size());
+            gpu.index = entry.number.value_or(next);
+            if (!entry.number) guessed.push_back(pci.text());
+            next = std::max(next, gpu.index + 1);
             gpu.vendor = facts_.rccl ? "amd" : "nvidia";
             gpu.pci = pci;
-            gpu.numa_node = numa_node(entry.first);
+            gpu.numa_node = numa_node(entry.node);
             machine_.gpus.push_back(std::move(gpu));
-            gpu_nodes_.push_back(entry.first);
+            gpu_nodes_.push_back(entry.node);
         }
+        if (!guessed.empty() && guessed.size() < found.size())
+            machine_.notes.push_back(
+                fmt::format("no line tells the number of the GPU at {}: it is "
+                            "a guess",
+                            join(guessed, ", ")));
         machine_.nvswitch = facts_.nvswitch;
+        take_refused();
+    }
+
+    void take_refused() {
+        const std::size_t count = machine_.gpus.size();
+        if (facts_.refused.empty()) return;
+        machine_.peer_access.assign(count, std::vector(count, PeerAccess::unknown));
+        const auto position = [&](const std::string& bus_id) {
+            const auto pci = pci_of(bus_id);
+            return static_cast<std::size_t>(
+                std::find_if(machine_.gpus.begin(), machine_.gpus.end(),
+                             [&](const Gpu& gpu) { return pci && gpu.pci == pci; }) -
+                machine_.gpus.begin());
+        };
+        for (std::size_t i = 0; i < count; ++i) machine_.peer_access[i][i] = PeerAccess::ok;
+        for (const auto& [first, second] : facts_.refused) {
+            const std::size_t a = position(first), b = position(second);
+            if (a >= count || b >= count || a == b) continue;
+            machine_.peer_access[a][b] = machine_.peer_access[b][a] = PeerAccess::refused;
+        }
     }
 
     const LogPath* path(const LogNode& from, const LogNode& to) const {
@@ -179,21 +262,21 @@ class MachineFromLog {
     /// Ports of the tree and of the network's own line; NET/Socket's are interfaces.
     void take_nets() {
         if (over_interfaces()) return;
-        std::size_t count = facts_.devices.size();
         constexpr std::uint64_t kMost = 256;
+        std::set<std::uint64_t> numbers;
+        for (std::uint64_t i = 0; i < facts_.devices.size(); ++i) numbers.insert(i);
         for (const std::string& device : facts_.net_devices)
-            if (const auto number = to_integer(device); number && *number >= 0 && *number < 256)
-                count = std::max(count, static_cast<std::size_t>(*number) + 1);
+            if (const auto number = to_integer(device); number && *number >= 0)
+                numbers.insert(static_cast<std::uint64_t>(*number));
         for (const auto& [node, place] : facts_.places)
-            if (node.first == "NET" && node.second < kMost)
-                count = std::max<std::size_t>(count, node.second + 1);
+            if (node.first == "NET") numbers.insert(node.second);
         for (const auto& [node, row] : facts_.paths)
             for (const auto& [to, cell] : row)
-                if (to.first == "NET" && to.second < kMost)
-                    count = std::max<std::size_t>(count, to.second + 1);
-        for (std::size_t n = 0; n < std::min<std::size_t>(count, kMost); ++n) {
-            machine_.nics.push_back(port(n));
-            net_nodes_.emplace_back("NET", n);
+                if (to.first == "NET") numbers.insert(to.second);
+        for (const std::uint64_t number : numbers) {
+            if (number >= kMost) break;
+            machine_.nics.push_back(port(static_cast<std::size_t>(number)));
+            net_nodes_.emplace_back("NET", number);
         }
     }
 
@@ -284,7 +367,9 @@ class MachineFromLog {
         }
         const auto text = nccl_log::bus_id_text(bus_id);
         const auto pci = text ? PciAddress::parse(*text) : std::nullopt;
-        const std::size_t hca = net_number(distance.hca, *version >= 2'21'00);
+        const LogNode port{"NET", net_number(distance.hca, *version >= 2'21'00)};
+        const auto hca = static_cast<std::size_t>(
+            std::find(net_nodes_.begin(), net_nodes_.end(), port) - net_nodes_.begin());
         for (std::size_t g = 0; pci && hca < net_nodes_.size() && g < machine_.gpus.size(); ++g)
             if (machine_.gpus[g].pci == pci && !machine_.gpu_nic_paths[g][hca])
                 machine_.gpu_nic_paths[g][hca] = path_of_number(distance.distance, *version);

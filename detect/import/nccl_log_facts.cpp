@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/text.hpp"
+
 namespace toporun::detect {
 namespace {
 
@@ -32,11 +34,14 @@ class HostReader {
     void take(const Line& line) {
         ++facts_.records;
         take_event(line.event);
+        if (const auto* way = std::get_if<nccl_log::Connection>(&line.event))
+            take_connection(*way, line.record.device);
         for (const char* word : {"RCCL", "ROCr"})
             facts_.rccl = facts_.rccl || line.record.message.find(word) != std::string::npos;
         constexpr std::string_view kProvider = "NET/OFI Selected Provider is ";
         if (line.record.message.starts_with(kProvider))
             facts_.provider = line.record.message.substr(kProvider.size(), 32);
+        take_refusal(line.record.message);
         const auto thread = std::pair(line.record.pid, line.record.tid);
         take_graph(nccl_log::parse_graph(line.record.message), positions_[thread]);
     }
@@ -60,7 +65,6 @@ class HostReader {
         }
         if (const auto* used = std::get_if<nccl_log::UsingNetwork>(&event))
             facts_.network = used->name;
-        if (const auto* way = std::get_if<nccl_log::Connection>(&event)) take_connection(*way);
         if (const auto* variable = std::get_if<nccl_log::Variable>(&event))
             take_variable(*variable);
     }
@@ -79,20 +83,60 @@ class HostReader {
     }
 
     /// Up to 2.18 a connection names bus ids ("1a000"), later NVML's numbers, which are shorter.
-    void take_connection(const nccl_log::Connection& way) {
+    void take_connection(const nccl_log::Connection& way, std::optional<int> device) {
         using nccl_log::Transport;
         const bool local = way.transport == Transport::p2p || way.transport == Transport::shm ||
                            way.transport == Transport::p2p_indirect;
         constexpr std::size_t kShortestBusId = 4;
-        for (const std::string_view device : {way.from_device, way.to_device})
-            if (local && device.size() >= kShortestBusId && facts_.bus_ids.size() < kMostNodes)
-                facts_.bus_ids.emplace(device);
+        for (const std::string_view name : {way.from_device, way.to_device})
+            if (local && name.size() >= kShortestBusId && facts_.bus_ids.size() < kMostNodes)
+                facts_.bus_ids.emplace(name);
+        // The sender prints P2P and SHM connections: its own device stands before the message.
+        if (local && device && way.from_device.size() >= kShortestBusId &&
+            way.to_device.size() >= kShortestBusId && facts_.cuda_devices.size() < kMostNodes) {
+            facts_.cuda_devices[std::string(way.from_device)].insert(*device);
+            facts_.bus_ranks[std::string(way.from_device)].insert(way.from);
+            facts_.bus_ranks[std::string(way.to_device)].insert(way.to);
+        }
         // "NET/AWS Libfabric/1/GDRDMA": a plugin does not list its devices otherwise.
         if (way.transport != Transport::net) return;
         const std::size_t start = way.via.find('/', std::string_view("NET/").size());
         if (start == std::string::npos || facts_.net_devices.size() >= kMostNodes) return;
         facts_.net_devices.emplace(
             way.via.substr(start + 1, way.via.find('/', start + 1) - start - 1));
+    }
+
+    /// "Could not enable P2P between dev 5(=8a000) and dev 4(=89000)": cudaDeviceCanAccessPeer said
+    /// no (NCCL src/transport/p2p.cc, p2pCanConnect).
+    void take_refusal(std::string_view message) {
+        constexpr std::string_view kRefused = "Could not enable P2P between dev ";
+        if (!message.starts_with(kRefused) || facts_.refused.size() >= kMostNodes) return;
+        message.remove_prefix(kRefused.size());
+        const auto first = numbered_device(message);
+        constexpr std::string_view kAnd = " and dev ";
+        if (!first || !message.starts_with(kAnd)) return;
+        message.remove_prefix(kAnd.size());
+        const auto second = numbered_device(message);
+        if (!second) return;
+        for (const auto& [number, bus_id] : {*first, *second}) {
+            facts_.bus_ids.insert(bus_id);
+            facts_.cuda_devices[bus_id].insert(number);
+        }
+        facts_.refused.emplace(first->second, second->second);
+    }
+
+    /// Takes "5(=8a000)" off the front.
+    static std::optional<std::pair<int, std::string>> numbered_device(std::string_view& text) {
+        const std::size_t open = text.find("(=");
+        const std::size_t close = text.find(')');
+        if (open == std::string_view::npos || close == std::string_view::npos || close < open)
+            return std::nullopt;
+        const auto number = to_integer(text.substr(0, open));
+        std::string bus_id(text.substr(open + 2, close - open - 2));
+        if (!number || *number < 0 || *number > 255 || bus_id.empty() || bus_id.size() > 16)
+            return std::nullopt;
+        text.remove_prefix(close + 1);
+        return std::pair(static_cast<int>(*number), std::move(bus_id));
     }
 
     void take_variable(const nccl_log::Variable& variable) {

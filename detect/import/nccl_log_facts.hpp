@@ -54,6 +54,11 @@ struct LogFacts {
     bool several_systems = false;  ///< the tree spans hosts (multi-node NVLink): the first is read
     std::map<int, LogRank> ranks;
     std::set<std::string> bus_ids;  ///< of GPUs in connections within the host, as printed
+    /// CUDA's numbers of GPUs by bus id as printed, each number that was said.
+    std::map<std::string, std::set<int>> cuda_devices;
+    std::map<std::string, std::set<int>> bus_ranks;  ///< likewise the ranks of connections
+    /// Pairs of bus ids to which the driver refused peer access.
+    std::set<std::pair<std::string, std::string>> refused;
     std::vector<nccl_log::Interface> interfaces;  ///< in NCCL's order, each once
     std::vector<std::string> bootstrap;           ///< names of those that the bootstrap uses
     std::vector<std::string> devices;             ///< of NET/IB, "mlx5_0:1/IB", position = number

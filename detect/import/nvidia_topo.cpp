@@ -9,6 +9,7 @@
 #include "detect/gpu/gpu_links.hpp"
 #include "detect/import/formats.hpp"
 #include "detect/import/gpu_table.hpp"
+#include "detect/import/wrapped_row.hpp"
 
 /// `nvidia-smi topo -m`: the matrix, CPU and NUMA affinity, the legend of NICs. The old form has
 /// SOC in place of SYS and the names of RDMA devices as columns.
@@ -75,6 +76,7 @@ class TopoReader {
         machine_.notes = table_.notes;
         fill_cells();
         read_legends();
+        links_told_ = links_told();
         set_paths();
         set_nics();
         drop_cut_affinity();
@@ -158,6 +160,14 @@ class TopoReader {
             set_known_paths(pcie);
         }
         machine_.nvswitch = behind_switches();
+        if (links_told_) return;
+        for (std::size_t a = 0; a < count; ++a)
+            for (std::size_t b = 0; b < count; ++b)
+                if (a != b) machine_.gpu_links[a][b] = -1;
+        if (count > 1)
+            machine_.notes.emplace_back(
+                "the table is that of `nvidia-smi topo -mp`, paths by PCI alone: NVLinks are "
+                "unknown, `nvidia-smi topo -m` tells them");
     }
 
     /// As gpu_path_matrix, but a pair that the text does not tell stays open.
@@ -190,6 +200,14 @@ class TopoReader {
         for (std::size_t i = 0; i < lines_.lines.size(); ++i) {
             const auto word = words(lines_.lines[i].text);
             if (word.empty()) continue;
+            if (word.size() > 5 && word[1] == "NICs" && word[2] == "found" && all_digits(word[0])) {
+                // "76 NICs found in the topology, only displaying 32 in the matrix."
+                machine_.notes.push_back(fmt::format(
+                    "the table shows not all of {} adapters: the others, near ones too, are "
+                    "unknown",
+                    printable(word[0].substr(0, 8))));
+                reading_.understood[i] = true;
+            }
             const bool heading = trim(lines_.lines[i].text) == "Legend:" ||
                                  trim(lines_.lines[i].text) == "NIC Legend:";
             const bool code =
@@ -200,6 +218,25 @@ class TopoReader {
                 legend_.try_emplace(std::string(word[0].substr(0, word[0].size() - 1)), word[1]);
             if (heading || code || nic) reading_.understood[i] = true;
         }
+    }
+
+    /// Of `topo -mp` (--matrix_pci) the cells are paths by PCI alone, whatever NVLinks there are.
+    /// It is known by its command, and by its legend, which lacks the line on NV#. The old legend
+    /// with SOC had none either, before NVLink.
+    bool links_told() const {
+        bool legend = false, linked = false;
+        for (const PastedLine& line : lines_.lines) {
+            const auto word = words(line.text);
+            for (std::size_t i = 0; i + 1 < word.size(); ++i)
+                if (word[i] == "topo" && (word[i + 1] == "-mp" || word[i + 1] == "--matrix_pci"))
+                    return false;
+            if (word.size() < 2 || word[1] != "=") continue;
+            if (word[0] == "NV#" || word[0] == "SOC") return true;
+            legend = legend || word[0] == "PIX";
+        }
+        for (const auto& row : cells_)
+            for (const Cell& cell : row) linked = linked || (cell && cell->links > 0);
+        return linked || !legend;
     }
 
     void set_nics() {
@@ -354,7 +391,7 @@ class TopoReader {
     std::vector<std::vector<Cell>> cells_;  ///< GPU x column
     std::map<std::string, std::string, std::less<>> legend_;
     std::size_t contradictions_ = 0;
-    bool numa_list_noted_ = false, only_numa_ = false;
+    bool numa_list_noted_ = false, only_numa_ = false, links_told_ = true;
 };
 
 bool recognise(const Lines& lines) {

@@ -194,6 +194,11 @@ class RocmReader {
         return cells[a][b].empty() || cells[a][b] == kUnknownCell ? cells[b][a] : cells[a][b];
     }
 
+    /// Weights of one xGMI hop: 15, on some boards 41 or 13.
+    static bool one_hop(long long weight) {
+        return weight == kXgmiWeight || weight == 41 || weight == 13;
+    }
+
     enum class Link { unknown, xgmi, xgmi_hops, pcie };
 
     Link link(std::size_t a, std::size_t b) const {
@@ -201,7 +206,12 @@ class RocmReader {
         const auto weight = to_integer(either(weight_, a, b));
         const std::string_view type = either(type_, a, b);
         if (type == "PCIE") return Link::pcie;
-        if (type == "XGMI") return hops.value_or(1) > 1 ? Link::xgmi_hops : Link::xgmi;
+        if (type == "XGMI") {
+            // The column of hops says 1 for every pair that xGMI reaches; the weight tells
+            // (ROCm/rccl src/misc/rocm_smi_wrap.cc, rocm_smi_getLinkInfo).
+            const bool far = weight && *weight > 0 && !one_hop(*weight);
+            return far || hops.value_or(1) > 1 ? Link::xgmi_hops : Link::xgmi;
+        }
         if (!weight || *weight <= 0) return Link::unknown;
         if (*weight == kXgmiWeight) return Link::xgmi;
         // rocm-smi counts one hop for what xGMI reaches, or the true number, and two or more over

@@ -57,6 +57,31 @@ TEST_CASE("own tables of nvidia-smi topo -m are read whole") {
           "GPU2 and GPU3: the two halves of the table differ", "GPU2 and NIC1: the two halves",
           legend, "1 line was not understood, the first: line 1"}},
         {"one-gpu.txt", {"LOC"}, {}, "0", "", {}},
+        {"glued-header.txt",
+         {"LOC NVL", "NVL LOC"},
+         {"PIX PHB PHB", "SYS SYS PIX"},
+         "0 1",
+         "mlx5_0 mlx5_1 mlx5_2",
+         {"row GPU0: 'NODENODE' is 2 cells", "row GPU1: 'SYSPIX' is 2 cells",
+          "row NIC0: 'NODENODE' is 2 cells"}},
+        {"glued-header-spaces.txt",
+         {"LOC NVL", "NVL LOC"},
+         {"PIX PHB PHB", "SYS SYS PIX"},
+         "0 1",
+         "mlx5_0 mlx5_1 mlx5_2",
+         {"the table is cut, missing: the rows of NIC0, NIC1, NIC2"}},
+        {"topo-mp.txt",
+         {"LOC PHB", "PHB LOC"},
+         {"PIX", "PHB"},
+         "0 0",
+         "mlx5_0",
+         {"`nvidia-smi topo -mp`", "NUMA nodes without a GPU"}},
+        {"nics-not-displayed.txt",
+         {"LOC NVL", "NVL LOC"},
+         {"PXB PHB SYS", "SYS SYS PXB"},
+         "0 1",
+         "mlx5_0 mlx5_1 mlx5_2",
+         {"not all of 76 adapters"}},
         {"some-of-all.txt", {"LOC PHB", "PHB LOC"}, {}, "1 ?", "", {}},
     };
     for (const Row& row : rows) {
@@ -171,4 +196,62 @@ TEST_CASE("several outputs of one report are read from one text") {
     CHECK(access_row(machine, 0) == "++--");
     CHECK(machine.nics.size() == 2);
     CHECK(machine.notes.empty());
+}
+
+TEST_CASE("a row with more cells than the header tells of its GPUs alone") {
+    const detect::Machine machine = import_text(
+        "\tGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\n"
+        "GPU0\t X \tNV4\tPIX\tSYS\t0-7\t0\nGPU1\tNV4\t X \tSYS\tPIX\t8-15\t1\n");
+    CHECK(path_row(machine, 0) == "LOC NVL");
+    CHECK(nic_row(machine, 0) == "?");
+    CHECK(machine.gpus[1].cpus.empty());
+    CHECK_FALSE(machine.gpus[1].numa_node);
+    CHECK(has_note(machine, "row GPU1 has"));
+}
+
+TEST_CASE("a log's numbers of GPUs and refused pairs are taken where they are certain") {
+    const detect::Machine dev = import_data("field/log-dev-numbers.txt");
+    REQUIRE(dev.gpus.size() == 7);
+    CHECK(dev.gpus[6].index == 6);
+    CHECK(dev.gpus[6].pci->text() == "0000:ca:00.0");
+    CHECK(access_row(dev, 5) ==
+          "???"
+          "?-+?");
+    const detect::Machine columns = import_data("field/graph-rows-of-some-gpus.txt");
+    REQUIRE(columns.gpus.size() == 4);
+    CHECK(path_row(columns, 1) == "NVL LOC NVL NVL");
+    CHECK(path_row(columns, 3) == "? NVL NVL LOC");
+    // One process a GPU, each of which sees one: CUDA's numbers say nothing.
+    const detect::Machine alone = import_text(
+        "node1:10:20 [0] NCCL INFO Channel 00 : 0[3d000] -> 1[5e000] via P2P/IPC\n"
+        "node1:11:21 [0] NCCL INFO Channel 00 : 1[5e000] -> 0[3d000] via P2P/IPC\n");
+    REQUIRE(alone.gpus.size() == 2);
+    CHECK(alone.gpus[1].index == 1);
+    // A gap, as CUDA_VISIBLE_DEVICES would not make it.
+    const detect::Machine gap = import_text(
+        "node1:10:20 [1] NCCL INFO Channel 00 : 1[3d000] -> 3[5e000] via P2P/IPC\n"
+        "node1:11:21 [3] NCCL INFO Channel 00 : 3[5e000] -> 1[3d000] via P2P/IPC\n");
+    REQUIRE(gap.gpus.size() == 2);
+    CHECK(gap.gpus[0].index == 1);
+    CHECK(gap.gpus[1].index == 3);
+    const detect::Machine nets = import_data("field/net-nodes-no-network.txt");
+    REQUIRE_FALSE(nets.nics.empty());
+    CHECK(nets.nics[0].name == "NET/3");
+    CHECK(nets.nics.size() == 2);
+}
+
+TEST_CASE("xGMI links by type are those of one hop by weight") {
+    const detect::Machine machine = import_data("field/xgmi-weight30.txt");
+    CHECK(path_row(machine, 0) == "LOC NVL NVL ?");
+    CHECK(has_note(machine, "several xGMI hops"));
+}
+
+TEST_CASE("prompts of several hosts part their outputs, a container's does not") {
+    const detect::Machine machine = import_data("field/two-hosts-merged.txt");
+    CHECK(nic_names(machine) == "ens1np0 ens2np0");
+    CHECK(has_note(machine, "the lines of 'nodea' were read, 2 lines"));
+    const detect::Machine container = import_text(
+        "root@nodea:~# ibdev2netdev\nmlx5_0 port 1 ==> ens1np0 (Up)\n\n"
+        "root@0a1b2c3d4e5f:/workspace# ibdev2netdev\nmlx5_1 port 1 ==> ens2np0 (Up)\n");
+    CHECK(nic_names(container) == "ens1np0 ens2np0");
 }

@@ -106,6 +106,8 @@ const std::vector<Row> kRows = {
     {"ip_brief/link.txt", ip_brief_importer},
     {"ifconfig/new.txt", ifconfig_importer},
     {"ifconfig/old.txt", ifconfig_importer},
+    {"ifconfig/ipoib-unspec.txt", ifconfig_importer},
+    {"ifconfig/ipoib-unspec-old.txt", ifconfig_importer},
     {"ibstat/dual-port.txt", ibstat_importer},
     {"ibstat/ibstatus.txt", ibstat_importer},
     {"ibv_devinfo/verbose.txt", ibv_devinfo_importer},
