@@ -71,9 +71,18 @@ DataCarrier data_carrier(const Inputs& inputs) {
     const auto up = std::count_if(ports.begin(), ports.end(), [&](int port) {
         return rdma_usable(inputs.machine.nics[static_cast<std::size_t>(port)]);
     });
+    const auto& nics = inputs.machine.nics;
+    const auto numbered = std::find_if(nics.begin(), nics.end(), [](const detect::Nic& nic) {
+        return !nic.rdma_device && nic.name.starts_with("NET/");
+    });
+    if (ports.empty() && numbered != nics.end())
+        return {Carrier::unknown, "unknown",
+                fmt::format("{} of unknown kind", printable(numbered->name))};
     if (up == 0)
         return {Carrier::sockets, "Socket",
-                ports.empty() ? "no RDMA adapter that NCCL itself could use"
+                ports.empty() ? (inputs.machine.software.verbs_devices
+                                     ? "no RDMA adapter that NCCL itself could use"
+                                     : "no RDMA adapter is told of")
                               : fmt::format("none of {} RDMA ports is up", ports.size())};
     if (inputs.machine.software.verbs_devices == 0)
         return {Carrier::sockets, "Socket", "no /dev/infiniband/uverbs* to open the adapters"};

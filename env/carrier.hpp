@@ -11,6 +11,7 @@ enum class Carrier {
     plugin,   ///< a network plugin of the vendor's, which chooses its adapters itself
     verbs,    ///< NCCL's own RDMA transport
     sockets,  ///< NCCL's own TCP transport
+    unknown,  ///< adapters of unknown kind: a log names them by numbers alone
 };
 
 struct DataCarrier {

@@ -103,6 +103,32 @@ std::vector<Core> allowed_cores(const Machine& machine) {
     return cpu.allowed.empty() ? cpu.cores : within(cpu.cores, cpu.allowed);
 }
 
+bool tells_all_cores(const Machine& machine) {
+    const detect::Cpu& cpu = machine.cpu;
+    if (!cpu.cores.empty() || !cpu.allowed.empty() || cpu.packages || !cpu.numa_distances.empty())
+        return true;
+    CpuSet named;
+    int next = 0;
+    bool gap = false;
+    std::vector<int> nodes;
+    for (const NumaNode& numa : cpu.numa_nodes) {
+        if (numa.memory_bytes) return true;
+        if (numa.cpus.empty()) continue;
+        named = named | numa.cpus;
+        nodes.push_back(numa.os_index);
+    }
+    for (const detect::Gpu& gpu : machine.gpus) {
+        named = named | gpu.cpus;
+        if (gpu.numa_node && !gpu.cpus.empty()) nodes.push_back(*gpu.numa_node);
+    }
+    std::sort(nodes.begin(), nodes.end());
+    for (const int node : nodes) {
+        gap = gap || node > next;
+        next = std::max(next, node + 1);
+    }
+    return !gap && !named.empty() && named.indices().back() + 1 == named.count();
+}
+
 CpuSet cpus_near_gpu(const Machine& machine, const detect::Gpu& gpu) {
     if (!gpu.cpus.empty()) return gpu.cpus;
     if (!gpu.numa_node) return {};

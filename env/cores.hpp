@@ -11,6 +11,11 @@ namespace toporun::env {
 /// Where the cores are not known each PU counts as one, siblings by Linux' usual numbering.
 std::vector<detect::Core> allowed_cores(const detect::Machine& machine);
 
+/// Whether allowed_cores() are all there are: a table of GPUs names the CPUs near them, and other
+/// sockets may have more. They are all where the machine, its packages or its NUMA distances are
+/// told, or where the named ones leave no gap in the numbers of CPUs and nodes.
+bool tells_all_cores(const detect::Machine& machine);
+
 /// The parts of `cores` that lie in `cpus`; cores without one are left out.
 std::vector<detect::Core> within(const std::vector<detect::Core>& cores,
                                  const detect::CpuSet& cpus);

@@ -216,6 +216,8 @@ Decision decide_fabric(const Inputs& inputs) {
         case Carrier::sockets:
             add_socket_settings(inputs, network, decision);
             break;
+        case Carrier::unknown:
+            break;
     }
     for (Finding& finding : fabric_user_findings(inputs, network.roles))
         decision.findings.push_back(std::move(finding));

@@ -129,10 +129,12 @@ std::string order_note(const PairRates& rates, std::vector<int>& gpus, const Inp
         (gpus.size() % 2 != 0 || !clearly(best.pairs, given.pairs, kClearPairs)))
         return {};
     gpus = best.gpus;
+    const bool pairs_alone = best.sum == given.sum;
     return fmt::format(
-        "in this order neighbouring ranks exchange {} together, in the order of "
-        "their numbers {} (estimated)",
-        rate_text(best.sum), rate_text(given.sum));
+        "in this order {} exchange {} together, in the order of their numbers {} (estimated)",
+        pairs_alone ? "ranks 0 and 1, 2 and 3, ..." : "neighbouring ranks",
+        rate_text(pairs_alone ? best.pairs : best.sum),
+        rate_text(pairs_alone ? given.pairs : given.sum));
 }
 
 /// All GPUs are taken: only their order is a choice.

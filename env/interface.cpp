@@ -14,6 +14,7 @@
 namespace toporun::env {
 namespace {
 
+using detect::Machine;
 using detect::Nic;
 using detect::NicKind;
 
@@ -26,17 +27,73 @@ bool management_link(const Nic& nic) {
            nic.name.starts_with("tmfifo_net");
 }
 
+/// Names that people and hypervisors give to a bridge over the host's own port ("br0", "vmbr0",
+/// "br-ex"), unlike those of container software's inner bridges.
+bool may_be_uplink_bridge(std::string_view name) {
+    if (name.starts_with("br-"))  // Docker's have an identifier behind it: "br-1f2e3d4c5b6a"
+        return name.find_first_not_of("0123456789abcdef", 3) != std::string_view::npos ||
+               name.find_first_of("0123456789") == std::string_view::npos;
+    for (const std::string_view stem : {"br", "bridge", "vmbr", "xenbr", "ovsbr"}) {
+        if (!name.starts_with(stem) || name.size() == stem.size()) continue;
+        const char next = name[stem.size()];
+        if (next >= '0' && next <= '9') return true;
+    }
+    return false;
+}
+
 /// A name that container and VPN software gives its interfaces, whatever kind the kernel reports.
 bool virtual_name(std::string_view name) {
     const auto kind = detect::kind_of_name(name);
-    return kind == NicKind::bridge || kind == NicKind::veth || kind == NicKind::tunnel;
+    return (kind == NicKind::bridge && !may_be_uplink_bridge(name)) || kind == NicKind::veth ||
+           kind == NicKind::tunnel;
+}
+
+/// The interface that carries the default route, nullptr where none is told to.
+const Nic* routed_interface(const Machine& machine) {
+    const auto found = std::find_if(machine.nics.begin(), machine.nics.end(),
+                                    [](const Nic& nic) { return nic.default_route; });
+    return found == machine.nics.end() ? nullptr : &*found;
+}
+
+bool is_wire(const Nic& nic) {
+    switch (nic.kind) {
+        case NicKind::ethernet:
+        case NicKind::roce:
+        case NicKind::efa:
+        case NicKind::bond:
+        case NicKind::vlan:
+        case NicKind::vf:
+            return !virtual_name(nic.name);
+        default:
+            return false;
+    }
+}
+
+/// "bridge" where the bridge joins nothing but guests, "" where it may lead out.
+std::string bridge_flaw(const Machine& machine, const Nic& bridge) {
+    bool members = false;
+    for (const Nic& nic : machine.nics) {
+        if (nic.master != bridge.name) continue;
+        members = true;
+        if (is_wire(nic)) return "";
+    }
+    const bool inner = virtual_name(bridge.name);
+    return inner || members || routed_interface(machine) != nullptr ? "bridge" : "";
+}
+
+/// "veth" for the host's end of a pair. A pod sees its own interfaces as far ends, macvlan ones
+/// too: they are meant to reach others.
+std::string veth_flaw(const Machine& machine, const Nic& nic) {
+    if (virtual_name(nic.name) || !nic.master.empty()) return "veth";
+    const Nic* routed = routed_interface(machine);
+    return routed != nullptr && routed->kind != NicKind::veth ? "veth" : "";
 }
 
 std::string nic_list(const Inputs& inputs, const std::vector<int>& positions) {
     std::vector<std::string> parts;
     for (const int position : positions) {
         const Nic& nic = nic_at(inputs, position);
-        const std::string flaw = interface_flaw(nic);
+        const std::string flaw = interface_flaw(inputs.machine, nic);
         parts.push_back(flaw.empty() ? nic.name : fmt::format("{} ({})", nic.name, flaw));
     }
     return parts.empty() ? "none" : join(parts, ", ");
@@ -147,15 +204,18 @@ std::string ifname_default_text(const Inputs& inputs, const std::vector<int>& ow
 
 }  // namespace
 
-std::string interface_flaw(const Nic& nic, const std::string& family) {
+std::string interface_flaw(const Machine& machine, const Nic& nic, const std::string& family) {
     if (nic.state == "down") return "down";
     if (nic.kind == NicKind::loopback || nic.name == "lo") return "loopback";
     if (!nic.default_route) {
-        if (nic.kind == NicKind::bridge) return "bridge";
-        if (nic.kind == NicKind::veth) return "veth";
+        std::string flaw;
+        if (nic.kind == NicKind::bridge) flaw = bridge_flaw(machine, nic);
+        if (nic.kind == NicKind::veth) flaw = veth_flaw(machine, nic);
+        if (!flaw.empty()) return flaw;
     }
     if (nic.kind == NicKind::tunnel) return "tunnel";
-    if (!nic.default_route && virtual_name(nic.name)) return "virtual";
+    if (!nic.default_route && nic.kind != NicKind::bridge && virtual_name(nic.name))
+        return "virtual";
     if (management_link(nic)) return "link to the management controller";
     const auto address = announced_address(nic, family);
     if (!address) return "no address";

@@ -41,9 +41,12 @@ inline const detect::Nic& nic_at(const Inputs& inputs, int position) {
 }
 
 /// Why an interface is of no use towards other hosts: "down", "bridge", "link-local address" ...;
-/// "" when nothing speaks against it. `family`: NCCL_SOCKET_FAMILY. A bridge or veth with the
-/// default route is the host's or container's own way out.
-std::string interface_flaw(const detect::Nic& nic, const std::string& family = "");
+/// "" when nothing that is told speaks against it. `family`: NCCL_SOCKET_FAMILY. A bridge or veth
+/// with the default route is the host's or container's own way out, and so is a bridge with a
+/// physical port. Where no route is told, a bridge or veth is a flaw by its name or its members
+/// only: a pod's interfaces look like a host's ends of pods.
+std::string interface_flaw(const detect::Machine& machine, const detect::Nic& nic,
+                           const std::string& family = "");
 
 /// The value that names this interface alone: plain, or `=name` where the name is a prefix of
 /// another.

@@ -43,7 +43,7 @@ std::vector<int> usable_interfaces(const Inputs& inputs) {
     std::vector<int> usable;
     for (std::size_t i = 0; i < inputs.machine.nics.size(); ++i)
         if (const Nic& nic = inputs.machine.nics[i];
-            interface_flaw(nic, family).empty() && writable(nic))
+            interface_flaw(inputs.machine, nic, family).empty() && writable(nic))
             usable.push_back(static_cast<int>(i));
     return usable;
 }
@@ -150,7 +150,7 @@ std::vector<BadInterface> unreachable(const Inputs& inputs, const std::vector<in
     std::vector<BadInterface> bad;
     for (const int position : own) {
         const Nic& nic = nic_at(inputs, position);
-        const std::string flaw = interface_flaw(nic, family);
+        const std::string flaw = interface_flaw(inputs.machine, nic, family);
         if (!flaw.empty())
             bad.push_back({position, flaw});
         else if (shared && point_to_point(nic) && (rdma || !nic.speed_gbits))

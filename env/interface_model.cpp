@@ -161,9 +161,10 @@ std::vector<int> listed_search(const detect::Machine& machine, const SearchConte
 
 bool interfaces_known(const detect::Machine& machine) {
     if (machine.nics.empty()) return machine.nics_known;
-    return std::any_of(machine.nics.begin(), machine.nics.end(), [](const detect::Nic& nic) {
-        return !nic.addresses.empty() || nic.kind == detect::NicKind::loopback || nic.name == "lo";
-    });
+    const auto address = [](const detect::Nic& nic) { return !nic.addresses.empty(); };
+    const auto down = [](const detect::Nic& nic) { return nic.state == "down"; };
+    return std::any_of(machine.nics.begin(), machine.nics.end(), address) ||
+           std::all_of(machine.nics.begin(), machine.nics.end(), down);
 }
 
 std::vector<int> automatic_search(const detect::Machine& machine, const SearchContext& context) {

@@ -20,7 +20,7 @@ std::string available(const Inputs& inputs) {
     std::vector<std::string> parts;
     for (const Nic& nic : inputs.machine.nics) {
         if (nic.addresses.empty()) continue;
-        const std::string flaw = interface_flaw(nic);
+        const std::string flaw = interface_flaw(inputs.machine, nic);
         parts.push_back(flaw.empty() ? nic.name : fmt::format("{} ({})", nic.name, flaw));
     }
     return parts.empty() ? "none with an address" : join(parts, ", ");
@@ -99,7 +99,7 @@ void match_findings(const Inputs& inputs, const std::vector<int>& matched, const
     bool lo = false;
     for (const int position : matched) {
         const Nic& nic = nic_at(inputs, position);
-        const std::string flaw = interface_flaw(nic);
+        const std::string flaw = interface_flaw(inputs.machine, nic);
         if (flaw == "loopback")
             lo = true;
         else if (!flaw.empty())
@@ -110,7 +110,8 @@ void match_findings(const Inputs& inputs, const std::vector<int>& matched, const
                                   "nothing else out, not even lo"
                                 : "name an interface that the other nodes reach";
     if (lo) {
-        const bool first = interface_flaw(nic_at(inputs, matched.front())) == "loopback";
+        const bool first =
+            interface_flaw(inputs.machine, nic_at(inputs, matched.front())) == "loopback";
         findings.push_back({"iface-loopback", first ? Severity::broken : Severity::slow,
                             fmt::format("{} selects lo, the loopback interface", assignment(value)),
                             fmt::format("interfaces: {}", available(inputs)),

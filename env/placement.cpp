@@ -81,7 +81,10 @@ std::vector<Place> places_of(const Inputs& inputs, const std::vector<RankPlaceme
 class Division {
   public:
     Division(const Inputs& inputs, PlacementDecision& decision)
-        : inputs_(inputs), decision_(decision), cores_(allowed_cores(inputs.machine)) {
+        : inputs_(inputs),
+          decision_(decision),
+          cores_(allowed_cores(inputs.machine)),
+          all_told_(tells_all_cores(inputs.machine)) {
         for (Place& place : places_of(inputs, decision.ranks)) add(std::move(place));
         shares_ = share_among_places(cores_, places_);
     }
@@ -106,6 +109,7 @@ class Division {
   private:
     /// A place takes part unless the mask of the job leaves too little of it.
     void add(Place place) {
+        if (place.near.empty() && !all_told_) return;  // what is told is near others
         const auto here = static_cast<int>(near(place).size());
         const auto ranks = static_cast<int>(place.ranks.size());
         const auto all = static_cast<int>(cores_.size());
@@ -243,6 +247,7 @@ class Division {
     const Inputs& inputs_;
     PlacementDecision& decision_;
     std::vector<Core> cores_;
+    bool all_told_ = true;
     std::vector<Place> places_;
     std::vector<std::vector<Core>> shares_;
     std::string why_;

@@ -104,13 +104,16 @@ std::vector<LeftPort> other_link_layer(const Machine& machine, const std::vector
     const bool ib_far = !worse_for_a_gpu(machine, ports, roce);
     const bool roce_far = !worse_for_a_gpu(machine, ports, infiniband);
     const double ib = total_gbits(machine, infiniband), ethernet = total_gbits(machine, roce);
+    const bool by_place = ib_far != roce_far;
+    const std::string role =
+        by_place ? "carries the GPUs' data" : "has twice its bandwidth or more";
     std::vector<LeftPort> left;
     if (roce_far && (!ib_far || ib >= 2 * ethernet)) {
         for (const int port : roce)
-            left.push_back({port, "RoCE beside InfiniBand, which carries the GPUs' data"});
+            left.push_back({port, fmt::format("RoCE beside InfiniBand, which {}", role)});
     } else if (ib_far && (!roce_far || ethernet >= 2 * ib)) {
         for (const int port : infiniband)
-            left.push_back({port, "InfiniBand beside RoCE, which carries the GPUs' data"});
+            left.push_back({port, fmt::format("InfiniBand beside RoCE, which {}", role)});
     }
     return left;
 }
@@ -168,6 +171,11 @@ std::vector<LeftPort> ports_without_address(const Machine& machine, const std::v
     return left;
 }
 
+/// A port that is told to be up: by its own state, else by its interface's.
+bool certainly_up(const Nic& nic) {
+    return nic.port_state.empty() ? nic.state == "up" : nic.port_state == "active";
+}
+
 /// What the job's NCCL takes: the user's list, else toporun's.
 std::vector<int> ports_of_job(const Inputs& inputs) {
     const PortRoles roles = port_roles(inputs.machine);
@@ -200,6 +208,10 @@ PortRoles port_roles(const Machine& machine) {
         std::vector<LeftPort> left = rule(machine, roles.kept);
         const std::vector<int> rest = without(roles.kept, left);
         if (left.empty() || rest.empty() || worse_for_a_gpu(machine, roles.kept, rest)) continue;
+        // What stays may be without a cable: then the list would shut out the port that works.
+        if (!std::all_of(rest.begin(), rest.end(),
+                         [&](int port) { return certainly_up(nic_of(machine, port)); }))
+            continue;
         roles.kept = rest;
         for (LeftPort& one : left) roles.left_out.push_back(std::move(one));
     }

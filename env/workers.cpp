@@ -31,6 +31,7 @@ struct Share {
     int unbound = 0;           ///< what it would have of all allowed cores
     std::optional<int> quota;  ///< whole CPUs of the quota
     bool gpu = false;
+    bool partial = false;  ///< only the cores near the GPUs are told: a lower bound
     std::string evidence;
 
     int usable() const { return quota ? std::min(cores, *quota) : cores; }
@@ -39,12 +40,18 @@ struct Share {
 Share share_of_rank(const Inputs& inputs, const PlacementDecision& placement) {
     Share share;
     const auto all = static_cast<int>(allowed_cores(inputs.machine).size());
+    share.partial = all > 0 && !tells_all_cores(inputs.machine);
     share.ranks = std::max(1, static_cast<int>(placement.ranks.size()));
     share.gpu = !placement.ranks.empty() && placement.ranks.front().gpu.has_value();
     // A task that sees one GPU of its own has it whatever its local rank.
     if (inputs.job.task_of_step) share.gpu = !inputs.visible.empty();
     share.cores = placement.ranks.empty() ? all : placement.cores_each;
     share.unbound = all / share.ranks;
+    if (share.partial) {
+        share.evidence = fmt::format("at least {} core{}", all, all == 1 ? "" : "s");
+        share.cores = share.unbound = 0;
+        return share;
+    }
     if (all > 0) share.evidence = fmt::format("{} core{}", all, all == 1 ? "" : "s");
     if (placement.own_mask)
         share.evidence +=
@@ -60,6 +67,12 @@ Share share_of_rank(const Inputs& inputs, const PlacementDecision& placement) {
                                       share.evidence.empty() ? "" : "; ", *quota, *share.quota);
     }
     return share;
+}
+
+std::string cores_obstacle(const Share& share) {
+    if (share.partial)
+        return "only the CPUs near the GPUs are told: how many this job may use is not known";
+    return share.cores == 0 ? "the CPUs that this job may use are not known" : "";
 }
 
 std::optional<int> count_of(const std::optional<std::string>& text) {
@@ -86,8 +99,10 @@ std::string threads_default(const Inputs& inputs) {
 
 /// Why the thread count is not toporun's to set; "" when it is.
 std::string threads_obstacle(const Inputs& inputs, const Share& share) {
-    if (share.cores == 0) return "the CPUs that this job may use are not known";
+    if (const std::string cores = cores_obstacle(share); !cores.empty()) return cores;
     if (!inputs.job.ranks_per_node) return ranks_unknown_text(inputs.job);
+    if (!share.gpu && !inputs.machine.gpus_known)
+        return "whether the ranks drive GPUs is not known, which want a core for NCCL";
     if (inputs.job.launcher == "plain" && *inputs.job.ranks_per_node == 1 &&
         (inputs.job.gpu_job_unknown || !share.gpu))
         return "a single process has the machine for itself";
@@ -113,9 +128,7 @@ Setting workers_setting(const Inputs& inputs, const Share& share, int loaders) {
     const std::string nccl_default = "no framework reads it: one line of the program does";
     if (share.cores == 0 || !inputs.job.ranks_per_node)
         return left_alone(kWorkers,
-                          share.cores == 0
-                              ? std::string("the CPUs that this job may use are not known")
-                              : ranks_unknown_text(inputs.job),
+                          share.cores == 0 ? cores_obstacle(share) : ranks_unknown_text(inputs.job),
                           share.evidence, nccl_default);
     const std::string bound =
         "an upper bound: each loader worker a core, one core for the rank itself";

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <map>
 #include <optional>
 
 #include "base/text.hpp"
@@ -133,6 +134,13 @@ PathType nearest_port(const Patient& patient, int gpu) {
     return best;
 }
 
+/// Whether every pair's NVLinks are told: data may go out by a neighbour's adapter (PXN).
+bool links_told(const Machine& machine) {
+    return std::none_of(machine.gpu_links.begin(), machine.gpu_links.end(), [](const auto& row) {
+        return std::any_of(row.begin(), row.end(), [](int links) { return links < 0; });
+    });
+}
+
 bool has_neighbour_with_port(const Patient& patient, int gpu) {
     const auto& paths = patient.machine().gpu_paths;
     if (paths.size() != patient.machine().gpus.size()) return false;
@@ -150,7 +158,7 @@ bool has_neighbour_with_port(const Patient& patient, int gpu) {
 void far_adapter(const Patient& patient, Verdict& verdict) {
     if (!paths_apply(patient)) return;
     std::vector<int> far;
-    std::string worst;
+    std::map<PathType, std::vector<int>> by_path;
     PathType farthest = PathType::PXB;
     bool known = false, near = false;
     for (const int gpu : patient.inputs.visible) {
@@ -163,15 +171,21 @@ void far_adapter(const Patient& patient, Verdict& verdict) {
         }
         if (has_neighbour_with_port(patient, gpu)) continue;
         far.push_back(gpu);
+        by_path[path].push_back(gpu);
         farthest = std::max(farthest, path);
     }
     if (!known) return verdict.unknown("the paths between GPUs and adapters");
     if (far.empty() || (!near && farthest == PathType::PHB)) return;
+    if (near && !links_told(patient.machine())) return verdict.unknown("the NVLink states");
+    std::vector<std::string> nearest;
+    for (const auto& [path, gpus] : by_path)
+        nearest.push_back(by_path.size() == 1 ? std::string(detect::path_name(path))
+                                              : fmt::format("{} ({})", detect::path_name(path),
+                                                            gpus_text(patient.machine(), gpus)));
     verdict.note(
         {.what = fmt::format("{} {} no adapter below a common PCIe switch",
                              gpus_text(patient.machine(), far), far.size() == 1 ? "has" : "have"),
-         .evidence =
-             fmt::format("nearest path {} (nvidia-smi topo -m)", detect::path_name(farthest)),
+         .evidence = fmt::format("nearest path {} (nvidia-smi topo -m)", join(nearest, ", ")),
          .effect = fmt::format("beyond PXB NCCL does not use GPUDirect RDMA: {}", kStaged),
          .fix = "put ranks on the GPUs beside the adapters where fewer do; "
                 "NCCL_NET_GDR_LEVEL=SYS forces it, compare both by a measurement"});

@@ -23,6 +23,14 @@ constexpr std::string_view kFamily = "interface";
 constexpr double kMixedSpeeds = 4;
 constexpr double kSlowInterfaceGbits = 0.1;
 
+/// What is missing where interfaces_known() says no.
+std::string unknown_interfaces(const Machine& machine) {
+    const bool listed = std::any_of(machine.nics.begin(), machine.nics.end(), [](const Nic& nic) {
+        return nic.rdma_device != nic.name && (nic.state == "up" || nic.state == "down");
+    });
+    return listed ? "the addresses of the interfaces" : "the network interfaces";
+}
+
 bool is_amazon(const Machine& machine) {
     return machine.vendor.find("Amazon") != std::string::npos;
 }
@@ -37,86 +45,126 @@ std::vector<int> used_interfaces(const Patient& patient) {
     return automatic_search(inputs.machine, search_context(inputs));
 }
 
-/// An IPv4 subnet that two interfaces have addresses in.
+/// An IPv4 subnet that several interfaces have addresses in.
 struct CommonSubnet {
-    std::string subnet;   ///< "10.0.0.0/24"
-    std::string address;  ///< of the second interface: "10.0.0.2"
+    IpAddress network;
+    std::vector<const Nic*> nics;        ///< kernel order
+    std::vector<std::string> addresses;  ///< of each: "10.0.0.2"
+    bool used = false;                   ///< NCCL's sockets use one of them
+
+    std::string text() const {
+        return fmt::format("{}.{}.{}.{}/{}", network.bytes[0], network.bytes[1], network.bytes[2],
+                           network.bytes[3], network.prefix);
+    }
 };
 
-/// Nothing when there is none.
-std::optional<CommonSubnet> common_subnet(const Nic& a, const Nic& b) {
-    for (const std::string& text : a.addresses) {
-        const auto first = parse_ip(text);
-        if (!first || first->v6 || first->prefix >= 31 || first->prefix == 0 ||
-            link_local(*first) || loopback(*first))
-            continue;
-        for (const std::string& other : b.addresses) {
-            const auto second = parse_ip(other);
-            if (!second || second->v6 || second->prefix >= 31 || !same_subnet(*first, *second))
+IpAddress network_of(IpAddress address) {
+    for (int bit = address.prefix; bit < 32; ++bit) {
+        auto& byte = address.bytes[static_cast<std::size_t>(bit / 8)];
+        byte = static_cast<unsigned char>(byte & ~(0x80 >> (bit % 8)));
+    }
+    return address;
+}
+
+/// Of one port, or of the same wires: a VLAN and what it lies upon.
+bool same_wires(const Nic& a, const Nic& b) {
+    return a.name == b.name || a.parent == b.name || b.parent == a.name;
+}
+
+/// Each subnet of the interfaces with its members.
+std::vector<CommonSubnet> subnets(const Patient& patient) {
+    const Machine& machine = patient.machine();
+    const std::vector<int> used = used_interfaces(patient);
+    std::vector<CommonSubnet> found;
+    for (std::size_t i = 0; i < machine.nics.size(); ++i) {
+        const Nic& nic = machine.nics[i];
+        if (!interface_flaw(machine, nic).empty()) continue;
+        for (const std::string& text : nic.addresses) {
+            const auto address = parse_ip(text);
+            if (!address || address->v6 || address->prefix >= 31 || address->prefix == 0 ||
+                link_local(*address) || loopback(*address))
                 continue;
-            IpAddress net = *first;
-            for (int bit = net.prefix; bit < 32; ++bit) {
-                auto& byte = net.bytes[static_cast<std::size_t>(bit / 8)];
-                byte = static_cast<unsigned char>(byte & ~(0x80 >> (bit % 8)));
+            auto subnet = std::find_if(found.begin(), found.end(), [&](const CommonSubnet& known) {
+                return same_subnet(known.network, *address);
+            });
+            if (subnet == found.end()) {
+                found.emplace_back();
+                subnet = found.end() - 1;
+                subnet->network = network_of(*address);
             }
-            return CommonSubnet{fmt::format("{}.{}.{}.{}/{}", net.bytes[0], net.bytes[1],
-                                            net.bytes[2], net.bytes[3], net.prefix),
-                                other.substr(0, other.find('/'))};
+            const bool again = std::any_of(subnet->nics.begin(), subnet->nics.end(),
+                                           [&](const Nic* one) { return same_wires(*one, nic); });
+            if (again) continue;
+            subnet->nics.push_back(&nic);
+            subnet->addresses.push_back(text.substr(0, text.find('/')));
+            subnet->used = subnet->used ||
+                           std::find(used.begin(), used.end(), static_cast<int>(i)) != used.end();
         }
     }
-    return std::nullopt;
+    return found;
+}
+
+/// Of all members but the first, which keeps the main table: a table of its own for each.
+std::string tables_command(const CommonSubnet& subnet, int& table) {
+    constexpr std::size_t kMostShown = 4;
+    std::string command;
+    for (std::size_t i = 1; i < std::min(subnet.nics.size(), kMostShown); ++i, ++table)
+        command +=
+            fmt::format("ip rule add from {} table {} && ip route add {} dev {} table {} && ",
+                        subnet.addresses[i], table, subnet.text(), subnet.nics[i]->name, table);
+    return command + "sysctl net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2";
 }
 
 /// A host answers for all its addresses on every port (arp_ignore 0), and the route of a subnet is
-/// one port's. Adapters whose data goes by verbs choose the port themselves.
+/// one port's. Adapters whose data goes by verbs choose the port themselves. Rules of policy
+/// routing, which cure it, are not read: vendors deliver layouts of many ports in one subnet with
+/// them (Slingshot, several ENIs), so those are no more than a note.
 void same_subnet_ports(const Patient& patient, Verdict& verdict) {
     const Machine& machine = patient.machine();
-    if (!interfaces_known(machine)) return verdict.unknown("the network interfaces");
+    if (!interfaces_known(machine)) return verdict.unknown(unknown_interfaces(machine));
     if (!maybe_several_nodes(patient) || is_amazon(machine)) return;
-    const std::vector<int> used = used_interfaces(patient);
-    for (std::size_t i = 0; i < machine.nics.size(); ++i)
-        for (std::size_t j = i + 1; j < machine.nics.size(); ++j) {
-            const Nic &a = machine.nics[i], &b = machine.nics[j];
-            const auto is_used = [&](std::size_t position) {
-                return std::find(used.begin(), used.end(), static_cast<int>(position)) !=
-                       used.end();
-            };
-            if (!is_used(i) && !is_used(j)) continue;
-            if (!interface_flaw(a).empty() || !interface_flaw(b).empty()) continue;
-            if (a.rdma_device && b.rdma_device) continue;
-            if (a.parent == b.name || b.parent == a.name) continue;
-            const auto common = common_subnet(a, b);
-            if (!common) continue;
-            verdict.slow(
-                {.what =
-                     fmt::format("{} and {} share the subnet {}", a.name, b.name, common->subnet),
-                 .evidence = fmt::format("{} has {}; {} has {}", a.name, join(a.addresses, ", "),
-                                         b.name, join(b.addresses, ", ")),
-                 .effect = "the kernel sends by the route, so traffic may leave by the "
-                           "other port than the one that NCCL chose, and connections "
-                           "may time out",
-                 .fix = fmt::format("ip rule add from {} table 100 && ip route add {} dev {} table "
-                                    "100 && sysctl net.ipv4.conf.all.arp_ignore=1 "
-                                    "net.ipv4.conf.all.arp_announce=2",
-                                    common->address, common->subnet, b.name),
-                 .remark = "as root, until the next boot; better give them different subnets"});
+    const auto is_rdma = [](const Nic* nic) {
+        return nic->rdma_device.has_value() || nic->kind == NicKind::ipoib;
+    };
+    int table = 100;
+    for (const CommonSubnet& subnet : subnets(patient)) {
+        const std::size_t count = subnet.nics.size();
+        if (count < 2 || !subnet.used) continue;
+        if (std::all_of(subnet.nics.begin(), subnet.nics.end(), is_rdma)) continue;
+        std::vector<std::string> names, addresses;
+        for (std::size_t i = 0; i < count; ++i) {
+            names.push_back(subnet.nics[i]->name);
+            addresses.push_back(
+                fmt::format("{} has {}", names.back(), join(subnet.nics[i]->addresses, ", ")));
         }
+        constexpr std::size_t kUsualPorts = 2;
+        const bool certain = count <= kUsualPorts && !data_over_rdma(patient.inputs);
+        verdict.find(
+            certain ? Severity::slow : Severity::note,
+            {.what = fmt::format("{} share the subnet {}", and_list(names), subnet.text()),
+             .evidence = join(addresses, "; ") + (certain ? "" : "; ip rule is not known"),
+             .effect = "the kernel sends by the route, so traffic may leave by the other port than "
+                       "the one that NCCL chose, and connections may time out",
+             .fix = tables_command(subnet, table),
+             .remark = "as root, until the next boot, unless `ip rule` has such rules already; "
+                       "better give them different subnets"});
+    }
 }
 
 /// Without a value of the user's, NCCL's own pick.
 void unreachable_pick(const Patient& patient, Verdict& verdict) {
     const Machine& machine = patient.machine();
-    if (!interfaces_known(machine)) return verdict.unknown("the network interfaces");
+    if (!interfaces_known(machine)) return verdict.unknown(unknown_interfaces(machine));
     if (!several_nodes(patient) || user_has(patient.inputs, kSocketIfname)) return;
     std::vector<std::string> bad;
     std::vector<int> used = used_interfaces(patient);
     for (const int position : used) {
-        const std::string flaw = interface_flaw(nic_at(patient, position));
+        const std::string flaw = interface_flaw(patient.machine(), nic_at(patient, position));
         if (!flaw.empty())
             bad.push_back(fmt::format("{} ({})", nic_at(patient, position).name, flaw));
     }
     if (bad.empty()) return;
-    const bool first = !interface_flaw(nic_at(patient, used.front())).empty();
+    const bool first = !interface_flaw(patient.machine(), nic_at(patient, used.front())).empty();
     std::string fix = "set NCCL_SOCKET_IFNAME to the interface that the other nodes reach";
     for (const Setting& setting : patient.plan.settings)
         if (setting.name == kSocketIfname && setting.value)
@@ -136,12 +184,13 @@ bool sockets_carry_data(const Patient& patient) {
 }
 
 void mixed_speeds(const Patient& patient, Verdict& verdict) {
-    if (!interfaces_known(patient.machine())) return verdict.unknown("the network interfaces");
+    if (!interfaces_known(patient.machine()))
+        return verdict.unknown(unknown_interfaces(patient.machine()));
     if (!several_nodes(patient) || !sockets_carry_data(patient)) return;
     const Nic *slowest = nullptr, *fastest = nullptr;
     for (const int position : used_interfaces(patient)) {
         const Nic& nic = nic_at(patient, position);
-        if (!nic.speed_gbits || !interface_flaw(nic).empty()) continue;
+        if (!nic.speed_gbits || !interface_flaw(patient.machine(), nic).empty()) continue;
         if (slowest == nullptr || *nic.speed_gbits < *slowest->speed_gbits) slowest = &nic;
         if (fastest == nullptr || *nic.speed_gbits > *fastest->speed_gbits) fastest = &nic;
     }
@@ -156,7 +205,8 @@ void mixed_speeds(const Patient& patient, Verdict& verdict) {
 }
 
 void low_speed(const Patient& patient, Verdict& verdict) {
-    if (!interfaces_known(patient.machine())) return verdict.unknown("the network interfaces");
+    if (!interfaces_known(patient.machine()))
+        return verdict.unknown(unknown_interfaces(patient.machine()));
     if (!maybe_several_nodes(patient)) return;
     for (const int position : used_interfaces(patient)) {
         const Nic& nic = nic_at(patient, position);
@@ -255,23 +305,27 @@ constexpr int kPlainMtu = 1500;
 /// often not told: they are made for more than one port gives.
 void small_mtu(const Patient& patient, Verdict& verdict) {
     const Machine& machine = patient.machine();
-    if (!interfaces_known(machine)) return verdict.unknown("the network interfaces");
+    if (!interfaces_known(machine)) return verdict.unknown(unknown_interfaces(patient.machine()));
     if (!maybe_several_nodes(patient) || !sockets_carry_data(patient)) return;
     if (machine.gpus_known && patient.inputs.visible.empty()) return;
     std::vector<std::string> small;
+    bool fast = false;  // told, not guessed
     for (const int position : used_interfaces(patient)) {
         const Nic& nic = nic_at(patient, position);
         const bool bond = nic.kind == NicKind::bond;
         if (!bond && nic.kind != NicKind::ethernet) continue;
-        if (!nic.mtu || *nic.mtu > kPlainMtu || !interface_flaw(nic).empty()) continue;
+        if (!nic.mtu || *nic.mtu > kPlainMtu || !interface_flaw(patient.machine(), nic).empty())
+            continue;
         if (nic.speed_gbits ? *nic.speed_gbits < kFastGbits : !bond) continue;
+        fast = fast || nic.speed_gbits >= kFastGbits;
         small.push_back(
             fmt::format("{} has MTU {}{}", nic.name, *nic.mtu,
                         nic.speed_gbits ? fmt::format(" at {:g} Gb/s", *nic.speed_gbits) : ""));
     }
     if (small.empty()) return;
     verdict.note(
-        {.what = fmt::format("small packets on a fast network: {}", join(small, ", ")),
+        {.what = fmt::format("{}: {}", fast ? "small packets on a fast network" : "small packets",
+                             join(small, ", ")),
          .evidence = "MTU of the interface (ip link)",
          .effect = "six times the packets of MTU 9000 for the same data by TCP, which the "
                    "CPUs pay for",

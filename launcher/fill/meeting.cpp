@@ -64,7 +64,7 @@ Address own_address(const detect::Machine& machine, const env::Plan& plan,
                     const env::SearchContext& context) {
     for (const int position : by_preference(machine, plan, context)) {
         const detect::Nic& nic = machine.nics[static_cast<std::size_t>(position)];
-        if (!env::interface_flaw(nic, context.family).empty()) continue;
+        if (!env::interface_flaw(machine, nic, context.family).empty()) continue;
         const std::string text = address_text(nic, context.family);
         if (!text.empty())
             return {text, fmt::format("the address of {} on this node, the first", nic.name)};
@@ -83,7 +83,7 @@ Address address_of_first(const MeetingFacts& facts, const detect::Machine& machi
                          const env::Plan& plan, const env::SearchContext& context) {
     for (const int position : by_preference(machine, plan, context)) {
         const detect::Nic& nic = machine.nics[static_cast<std::size_t>(position)];
-        if (!env::interface_flaw(nic, context.family).empty()) continue;
+        if (!env::interface_flaw(machine, nic, context.family).empty()) continue;
         for (const std::string& own : nic.addresses)
             for (const std::string& text : facts.addresses) {
                 const auto mine = env::parse_ip(own);

@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "detect/gpu/nvlink_rate.hpp"
+#include "detect/network/interface_names.hpp"
 #include "launcher/report/machine_text.hpp"
 #include "launcher/report/machine_view.hpp"
 
@@ -206,6 +207,9 @@ std::string network_summary(const Machine& machine) {
     std::size_t usable = 0;
     std::set<std::string> bonds;  // counted already
     const bool told = tells_states(machine);
+    const bool addresses = std::any_of(machine.nics.begin(), machine.nics.end(),
+                                       [](const Nic& nic) { return !nic.addresses.empty(); });
+    std::size_t numbered = 0;  // of unknown kind, in a log
     for (const Nic& nic : machine.nics) {
         const bool up = told ? nic.state == "up" : nic.kind != NicKind::loopback;
         const bool rdma = rdma_usable(nic);
@@ -214,8 +218,12 @@ std::string network_summary(const Machine& machine) {
         const std::string bond = rdma ? bond_of(machine, nic) : "";
         if (rdma && (bond.empty() || bonds.insert(bond).second))
             ++groups[{rdma_word(nic), nic.speed_gbits.value_or(0)}];
-        const bool wire = nic.kind != NicKind::loopback && nic.kind != NicKind::other;
-        if (up && wire && !nic.addresses.empty() &&
+        numbered += nic.name.starts_with("NET/");
+        // Of kind `other` are dummies, which carry nothing, and what a text tells too little of.
+        const bool carries =
+            nic.kind != NicKind::loopback && !nic.name.starts_with("NET/") &&
+            detect::kind_of_name(nic.name).value_or(NicKind::ethernet) != NicKind::other;
+        if (up && carries && (!addresses || !nic.addresses.empty()) &&
             (chosen == nullptr || stands_before(nic, *chosen)))
             chosen = &nic;
     }
@@ -225,9 +233,10 @@ std::string network_summary(const Machine& machine) {
                             ? fmt::format("{} x {:g} Gb/s {}", count, group.second, group.first)
                             : fmt::format("{} x {}", count, group.first));
     if (!parts.empty()) return join(parts, " + ");
+    if (numbered > 0) return counted(numbered, "NIC");
     if (chosen == nullptr && usable > 0 && !told) return counted(usable, "NIC");
     if (chosen == nullptr) return machine.nics_known ? "no network" : "network unknown";
-    const std::string name = printable(chosen->name);
+    const std::string name = printable(chosen->name) + (addresses ? "" : " (addresses unknown)");
     return chosen->speed_gbits ? fmt::format("{} {:g} Gb/s", name, *chosen->speed_gbits) : name;
 }
 
