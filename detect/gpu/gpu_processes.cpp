@@ -13,21 +13,21 @@
 namespace toporun::detect {
 namespace {
 
-constexpr unsigned kMostProcesses = 1024;  // of one GPU
+constexpr unsigned kMostGpuProcesses = 1024;  // of one GPU
 constexpr unsigned kMostGpus = 64;
 
 /// nvmlProcessInfo_t of the calls _v2 and _v3; the call without a version fills the first two.
-struct ProcessInfo {
+struct NvmlProcess {
     unsigned pid;
     unsigned long long used_memory;
     unsigned gpu_instance;
     unsigned compute_instance;
 };
-static_assert(sizeof(ProcessInfo) == 24);
-using RunningProcesses = nvml::Result (*)(nvml::Device, unsigned* count, ProcessInfo*);
+static_assert(sizeof(NvmlProcess) == 24);
+using RunningProcesses = nvml::Result (*)(nvml::Device, unsigned* count, NvmlProcess*);
 
 /// One line of the helper's answer.
-struct Use {
+struct GpuUse {
     pid_t pid;
     int gpu;
 };
@@ -41,39 +41,42 @@ bool in_first_pid_namespace() {
 }
 
 template <class Function>
-Function symbol(void* library, const char* name) {
+Function library_symbol(void* library, const char* name) {
     return reinterpret_cast<Function>(::dlsym(library, name));
 }
 
-/// In the helper: sends a Use for each process of each GPU, then one with pid 0. Without the last
-/// the answer is incomplete.
-void ask(const std::string& name, const HelperOutput& send) {
+/// In the helper: sends a GpuUse for each process of each GPU, then one with pid 0. Without the
+/// last the answer is incomplete.
+void ask_processes(const std::string& name, const HelperOutput& send) {
     void* library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return;
-    const auto init = symbol<nvml::Result (*)()>(library, "nvmlInit_v2");
-    const auto count_gpus = symbol<nvml::Result (*)(unsigned*)>(library, "nvmlDeviceGetCount_v2");
-    const auto handle =
-        symbol<nvml::Result (*)(unsigned, nvml::Device*)>(library, "nvmlDeviceGetHandleByIndex_v2");
-    auto running = symbol<RunningProcesses>(library, "nvmlDeviceGetComputeRunningProcesses_v3");
+    const auto init = library_symbol<nvml::Result (*)()>(library, "nvmlInit_v2");
+    const auto count_gpus =
+        library_symbol<nvml::Result (*)(unsigned*)>(library, "nvmlDeviceGetCount_v2");
+    const auto handle = library_symbol<nvml::Result (*)(unsigned, nvml::Device*)>(
+        library, "nvmlDeviceGetHandleByIndex_v2");
+    auto running =
+        library_symbol<RunningProcesses>(library, "nvmlDeviceGetComputeRunningProcesses_v3");
     if (running == nullptr)
-        running = symbol<RunningProcesses>(library, "nvmlDeviceGetComputeRunningProcesses_v2");
+        running =
+            library_symbol<RunningProcesses>(library, "nvmlDeviceGetComputeRunningProcesses_v2");
     unsigned gpus = 0;
     if (init == nullptr || count_gpus == nullptr || handle == nullptr || running == nullptr ||
         init() != nvml::kSuccess || count_gpus(&gpus) != nvml::kSuccess)
         return;
-    static std::array<ProcessInfo, kMostProcesses> processes;
+    static std::array<NvmlProcess, kMostGpuProcesses> processes;
     for (unsigned gpu = 0; gpu < std::min(gpus, kMostGpus); ++gpu) {
         nvml::Device device = nullptr;
-        unsigned count = kMostProcesses;
+        unsigned count = kMostGpuProcesses;
         if (handle(gpu, &device) != nvml::kSuccess ||
             running(device, &count, processes.data()) != nvml::kSuccess)
             return;
-        for (unsigned i = 0; i < std::min(count, kMostProcesses); ++i) {
-            const Use use{static_cast<pid_t>(processes[i].pid), static_cast<int>(gpu)};
+        for (unsigned i = 0; i < std::min(count, kMostGpuProcesses); ++i) {
+            const GpuUse use{static_cast<pid_t>(processes[i].pid), static_cast<int>(gpu)};
             send({reinterpret_cast<const char*>(&use), sizeof use});
         }
     }
-    const Use end{0, 0};
+    const GpuUse end{0, 0};
     send({reinterpret_cast<const char*>(&end), sizeof end});
 }
 
@@ -83,11 +86,11 @@ std::optional<std::map<pid_t, std::vector<int>>> gpu_processes(const std::string
                                                                std::chrono::milliseconds limit) {
     if (!in_first_pid_namespace()) return std::nullopt;
     const HelperResult answer =
-        run_helper([&](const HelperOutput& send) { ask(nvml_library, send); }, limit,
-                   sizeof(Use) * kMostProcesses * kMostGpus);
+        run_helper([&](const HelperOutput& send) { ask_processes(nvml_library, send); }, limit,
+                   sizeof(GpuUse) * kMostGpuProcesses * kMostGpus);
     std::map<pid_t, std::vector<int>> users;
-    for (std::size_t at = 0; at + sizeof(Use) <= answer.bytes.size(); at += sizeof(Use)) {
-        Use use{};
+    for (std::size_t at = 0; at + sizeof(GpuUse) <= answer.bytes.size(); at += sizeof(GpuUse)) {
+        GpuUse use{};
         std::memcpy(&use, answer.bytes.data() + at, sizeof use);
         if (use.pid == 0) return users;
         std::vector<int>& gpus = users[use.pid];

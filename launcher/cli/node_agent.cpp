@@ -18,27 +18,27 @@ namespace {
 
 using WordMap = std::map<std::string, std::string, std::less<>>;
 
-std::string told(const WordMap& words, std::string_view key) {
+std::string told_text(const WordMap& words, std::string_view key) {
     const auto found = words.find(key);
     return found == words.end() ? std::string() : found->second;
 }
 
 std::optional<int> told_count(const WordMap& words, std::string_view key) {
-    const auto number = to_integer(told(words, key));
+    const auto number = to_integer(told_text(words, key));
     if (!number || *number < 0 || *number > 1'000'000) return std::nullopt;
     return static_cast<int>(*number);
 }
 
 env::Job told_job(const WordMap& words, const std::string& ranks) {
     env::Job job;
-    job.launcher = told(words, "launcher");
+    job.launcher = told_text(words, "launcher");
     job.nodes = told_count(words, "nodes");
     if (const auto number = to_integer(ranks); number && *number > 0 && *number <= 1'000'000)
         job.ranks_per_node = static_cast<int>(*number);
     job.open_mpi = told_count(words, "open_mpi").value_or(0);
-    job.user_binds = !told(words, "user_binds").empty();
-    job.binding_given = !told(words, "binding_given").empty();
-    job.cpu_job = !told(words, "cpu_job").empty();
+    job.user_binds = !told_text(words, "user_binds").empty();
+    job.binding_given = !told_text(words, "binding_given").empty();
+    job.cpu_job = !told_text(words, "cpu_job").empty();
     job.loader_workers = told_count(words, "loader_workers");
     job.same_host = job.shim = job.other_hosts = true;
     return job;
@@ -77,9 +77,9 @@ int act_as_agent(const std::vector<std::string>& words) {
     const SystemHost host(environment);
     const Prepared prepared =
         prepare_node(parse_arguments(options, environment), told_job(map, words[2]),
-                     told(map, "program"), directory, environment, host);
+                     told_text(map, "program"), directory, environment, host);
     if (::access((directory + "/" + kShimPlanFile).c_str(), F_OK) != 0) return 1;
-    const std::string run_directory = told(map, "run_directory");
+    const std::string run_directory = told_text(map, "run_directory");
     ObserverTask task;
     task.facts = node_facts(prepared, run_directory);
     task.private_directory = directory;

@@ -12,7 +12,7 @@ namespace {
 constexpr int kCannotRun = 126;  // of toporun-shim, as of env
 constexpr int kNotFound = 127;
 
-bool failed(const RankProcess& process) {
+bool ended_badly(const RankProcess& process) {
     return process.signal || process.code.value_or(0) != 0;
 }
 
@@ -70,7 +70,7 @@ std::vector<Event> end_events(const Evidence& evidence, const Catalogue& catalog
     std::vector<Event> events;
     for (int attempt = 0; attempt <= evidence.attempts; ++attempt) {
         const std::vector<RankProcess> ended = ended_in_order(evidence, attempt);
-        auto first = std::find_if(ended.begin(), ended.end(), failed);
+        auto first = std::find_if(ended.begin(), ended.end(), ended_badly);
         const auto unknown = std::find_if(ended.begin(), first, is_unknown);
         // What was asked to end follows an end that was not understood.
         const bool asked =

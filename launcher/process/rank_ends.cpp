@@ -39,7 +39,7 @@ std::optional<int> status_after_wait(int fd) {
     return info.exit_code;
 }
 
-bool has_ended(int fd) {
+bool pidfd_ended(int fd) {
     pollfd wait{fd, POLLIN, 0};
     return ::poll(&wait, 1, 0) > 0 && (wait.revents & (POLLIN | POLLHUP)) != 0;
 }
@@ -87,7 +87,7 @@ void RankEnds::look() {
     }
     read_records();
     for (Rank& rank : ranks_)
-        if (!rank.wait_status && has_ended(rank.fd.get())) note_end(rank);
+        if (!rank.wait_status && pidfd_ended(rank.fd.get())) note_end(rank);
 }
 
 bool RankEnds::running() const {

@@ -11,7 +11,7 @@
 namespace toporun::launcher {
 namespace {
 
-constexpr std::size_t kNamed = 8;  // processes in one line
+constexpr std::size_t kNamedProcesses = 8;  // processes in one line
 
 std::string gpus_text(const LeftProcess& process) {
     if (!process.gpus) return ", GPU unknown";
@@ -26,17 +26,17 @@ std::string signal_text(int signal) {
     return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("SIG{}", name);
 }
 
-std::string list(const std::vector<LeftProcess>& left, bool ended) {
+std::string left_list(const std::vector<LeftProcess>& left, bool ended) {
     std::string text;
     std::size_t count = 0;
     for (const LeftProcess& process : left) {
         if (process.ended_by.has_value() != ended) continue;
-        if (++count > kNamed) continue;
+        if (++count > kNamedProcesses) continue;
         text += fmt::format("{}{} ({}{}{})", text.empty() ? "" : ", ", process.pid,
                             printable(process.name), gpus_text(process),
                             process.ended_by ? ", " + signal_text(*process.ended_by) : "");
     }
-    if (count > kNamed) text += fmt::format(" and {} more", count - kNamed);
+    if (count > kNamedProcesses) text += fmt::format(" and {} more", count - kNamedProcesses);
     return text;
 }
 
@@ -44,10 +44,10 @@ std::string list(const std::vector<LeftProcess>& left, bool ended) {
 
 std::vector<std::string> left_lines(const RunFacts& facts) {
     std::vector<std::string> lines;
-    if (const std::string ended = list(facts.left, true); !ended.empty())
+    if (const std::string ended = left_list(facts.left, true); !ended.empty())
         lines.push_back("left by the command and ended: " + ended);
     const bool reaped = !lines.empty();
-    if (const std::string running = list(facts.left, false); !running.empty())
+    if (const std::string running = left_list(facts.left, false); !running.empty())
         lines.push_back(fmt::format("still running after the command's end: {}{}", running,
                                     reaped ? "" : "; --reap ends what is left"));
     return lines;

@@ -1,0 +1,386 @@
+"""The contract of an exec wrapper, cell by cell: each row of the list in CELLS, under each launcher and in each
+surrounding, is a test that runs the command with and without toporun side by side.
+
+What other files test is named here and not repeated; a test checks that the names are those of tests.
+"""
+
+import importlib
+import os
+import shlex
+import shutil
+import signal
+import unittest
+
+import harness
+from harness import PREFIXES, RECORD_SIGNALS, Case, Record, Terminal, wait_until
+
+HYDRA = shutil.which("mpiexec.hydra")
+HERE = "matrix.Surroundings."
+# For each row of the contract the tests that hold it. Slurm has the same rows in slurm_*.py.
+CELLS = {
+    "exit 0, 1, 3, 255; death by a signal": {
+        "plain": "statuses.PlainCommand.test_exit_status statuses.PlainCommand.test_death_by_a_signal",
+        "mpirun": "statuses.Mpirun.test_exit_status statuses.Mpirun.test_death_by_a_signal",
+        "hydra": "launchers.HydraStatuses.test_exit_status causes.Hydra.test_statuses_that_hydra_joins",
+        "torchrun": "statuses.Torchrun.test_exit_status statuses.Torchrun.test_death_by_a_signal",
+        "pipe, pipefail, pty, timeout, libraries, closed streams":
+            f"{HERE}test_plain {HERE}test_mpirun {HERE}test_hydra {HERE}test_torchrun",
+        "process 1": "first_process.FirstProcess.test_exit_status "
+                     "first_process.FirstProcess.test_death_of_the_command_by_a_signal",
+        "slurm": "slurm_statuses.Statuses.test_exit_status slurm_statuses.Statuses.test_death_by_a_signal",
+    },
+    "missing, not executable, a directory, no #!": {
+        "plain": "statuses.CommandThatCannotRun.test_not_found statuses.CommandThatCannotRun.test_not_executable "
+                 "statuses.CommandThatCannotRun.test_a_script_without_an_interpreter_line",
+        "mpirun": f"statuses.Mpirun.test_a_program_that_cannot_run {HERE}test_mpirun",
+        "hydra": f"launchers.HydraStatuses.test_a_program_that_cannot_run {HERE}test_hydra",
+        "torchrun": "statuses.Torchrun.test_a_missing_script launchers.TorchrunProgram.test_a_program_that_cannot_run",
+        "slurm": "slurm_statuses.Statuses.test_a_program_that_cannot_run",
+    },
+    "a signal to the wrapper": {
+        "plain": "signals.SentToToporun.test_each_signal_arrives_once "
+                 "signals.SentToToporun.test_a_signal_that_ends_the_command",
+        "mpirun": "signals.ThroughMpirun.test_signals_reach_each_rank_as_often_as_without_toporun "
+                  "signals.ThroughMpirun.test_end_by_a_signal",
+        "hydra": "launchers.HydraRanks.test_a_signal_reaches_each_rank_as_often_as_without_toporun",
+        "torchrun": "signals.ThroughTorchrun.test_end_by_a_signal matrix.Deliveries.test_torchrun",
+        "process 1": "first_process.FirstProcess.test_signals_arrive_once",
+        "slurm": "slurm_signals.SentByScancel.test_each_signal_is_counted_once",
+    },
+    "a signal to the child": {
+        "plain": "matrix.Deliveries.test_to_the_child_alone",
+    },
+    "double delivery counts once: kill -- -PGID, timeout": {
+        "plain": "signals.SentToTheGroup.test_a_signal_to_the_process_group_arrives_once "
+                 "signals.SentToTheGroup.test_timeout_ends_the_command_with_one_signal",
+        "mpirun": "matrix.Deliveries.test_mpirun",
+        "hydra": "matrix.Deliveries.test_hydra",
+    },
+    "Ctrl-C": {
+        "plain": "terminal.KeyPresses.test_one_ctrl_c terminal.KeyPresses.test_ctrl_c_twice",
+        "mpirun": "terminal.CtrlCInLaunchers.test_mpirun",
+        "hydra": "matrix.Keys.test_ctrl_c_in_hydra",
+        "torchrun": "terminal.CtrlCInLaunchers.test_torchrun",
+    },
+    "Ctrl-Z and fg": {
+        "plain": "terminal.JobControl.test_ctrl_z_and_fg "
+                 "terminal.JobControl.test_a_command_that_ignores_ctrl_z_goes_on_in_the_foreground",
+        "mpirun": "matrix.Keys.test_ctrl_z_and_fg_in_launchers",
+        "hydra": "matrix.Keys.test_ctrl_z_and_fg_in_launchers",
+        "torchrun": "matrix.Keys.test_ctrl_z_and_fg_in_torchrun",
+    },
+    "standard input: a pipe, closed": {
+        "plain": "streams.Pipes.test_standard_input_reaches_the_command_whole "
+                 "streams.ClosedStreams.test_the_command_sees_the_same_streams_closed",
+        "mpirun": "matrix.Streams.test_standard_input_of_launchers",
+        "hydra": "matrix.Streams.test_standard_input_of_launchers",
+    },
+    "standard output: a pipe, closed, a reader that goes away": {
+        "plain": "streams.Pipes.test_a_pipe_ends_with_the_command streams.Pipes.test_a_reader_that_goes_away "
+                 "streams.ClosedStreams.test_closed_streams_are_not_taken_by_files_of_toporun",
+        "closed, launchers": f"{HERE}test_mpirun {HERE}test_hydra",
+    },
+    "arguments: line end, quote, empty, no UTF-8; 10,000 of them": {
+        "plain": "inheritance.Arguments.test_odd_arguments inheritance.Arguments.test_ten_thousand_arguments",
+        "launchers": "matrix.Arguments.test_odd_ones matrix.Arguments.test_ten_thousand",
+    },
+    "set -o pipefail": {
+        "plain": f"streams.Pipes.test_status_in_a_pipe {HERE}test_plain",
+        "launchers": f"{HERE}test_mpirun {HERE}test_hydra {HERE}test_torchrun",
+    },
+    "orphans": {
+        "plain": "deaths.LeftOvers.test_what_is_left_is_named deaths.LeftOvers.test_reap_ends_what_is_left "
+                 "first_process.FirstProcess.test_orphans_do_not_stay_as_zombies",
+        "torchrun": "deaths.LeftOvers.test_workers_that_a_dead_torchrun_left",
+    },
+    "the wrapper is killed": {
+        "plain": "deaths.SupervisorKilled.test_a_plain_command deaths.SupervisorKilled.test_no_pdeath_leaves_the_"
+                 "command_alone",
+        "mpirun": "deaths.SupervisorKilled.test_mpirun",
+        "torchrun": "deaths.SupervisorKilled.test_torchrun",
+        "hydra": "matrix.Killed.test_hydra",
+    },
+}
+
+WORKER = """
+import os, signal, sys
+what = sys.argv[1]
+print("words", flush=True)
+if what.isdigit():
+    sys.exit(int(what))
+os.kill(os.getpid(), getattr(signal, what))
+"""
+
+
+class Table(Case):
+    def test_every_cell_names_a_test(self):
+        for row, columns in CELLS.items():
+            for column, names in columns.items():
+                for name in names.split():
+                    with self.subTest(row=row, column=column):
+                        module, cls, method = name.split(".")
+                        source = importlib.import_module(module)
+                        self.assertTrue(callable(getattr(getattr(source, cls), method, None)), name)
+
+
+class Surroundings(Case):
+    """The same statuses and the same bytes wherever the command stands."""
+
+    def shell(self, script, words, **options):
+        done = self.run_command(["bash", "-c", script, "bash", *words], **options)
+        return done.returncode, done.stdout
+
+    def on_a_terminal(self, words):
+        terminal = Terminal(self, words)
+        status = terminal.finish()
+        lines = [line for line in terminal.output.replace(b"\r", b"").split(b"\n") if line == b"words"]
+        return status, lines
+
+    def with_libraries(self, words):
+        libraries = os.path.join(self.directory, "libraries")
+        os.makedirs(libraries, exist_ok=True)
+        for name in ("libstdc++.so.6", "libgcc_s.so.1", "libhwloc.so.15", "libfmt.so.9", "libnvidia-ml.so.1"):
+            with open(os.path.join(libraries, name), "wb") as file:
+                file.write(b"not a library")
+        # Launchers that need one of these are given their own again.
+        return self.shell('LD_LIBRARY_PATH="$LIBRARIES" exec "$@"', words,
+                          env=self.variables(LIBRARIES=libraries))
+
+    def surroundings(self):
+        return {
+            "alone": lambda words: self.shell('"$@"', words),
+            "pipe": lambda words: self.shell('"$@" | cat; echo "${PIPESTATUS[*]}"', words),
+            "pipefail": lambda words: self.shell('set -o pipefail; "$@" | cat', words),
+            "pty": self.on_a_terminal,
+            "timeout": lambda words: self.shell('timeout 100 "$@"', words),
+            "libraries": self.with_libraries,
+            "closed output": lambda words: self.shell('"$@" >&-', words),
+            "closed input": lambda words: self.shell('"$@" <&-', words),
+        }
+
+    def compare_everywhere(self, command, outcomes, leave_out=()):
+        for name, run in self.surroundings().items():
+            for what, allowed in outcomes:
+                if name in leave_out:
+                    continue
+                with self.subTest(surrounding=name, outcome=what):
+                    bare, wrapped = (run([*prefix, *command(what)]) for prefix in PREFIXES)
+                    self.assertEqual(bare, wrapped)
+                    if name == "alone" and allowed is not None:
+                        self.assertEqual(bare[0] if bare[0] >= 0 else 128 - bare[0], allowed)
+
+    def program(self, what):
+        """Words that end so; a file that cannot run."""
+        plain = os.path.join(self.work, "plain")
+        with open(plain, "w", encoding="ascii"):
+            pass
+        return {"missing": ["no-such-program-here"], "plain file": [plain], "directory": [self.work]}.get(
+            what, ["sh", "-c", f"echo words; ulimit -c 0; {what}"])
+
+    def test_plain(self):
+        self.compare_everywhere(self.program, [("exit 0", 0), ("exit 3", 3), ("exit 255", 255),
+                                               ("kill -TERM $$", 143), ("kill -KILL $$", 137),
+                                               ("kill -SEGV $$", 139)])
+
+    def test_mpirun(self):
+        def command(what):
+            return ["mpirun", "--oversubscribe", "-np", "1", *self.program(what)]
+        self.compare_everywhere(command, [("exit 0", 0), ("exit 3", 3), ("kill -KILL $$", 137), ("missing", 134),
+                                          ("plain file", 132), ("directory", None)])
+
+    @unittest.skipUnless(HYDRA, "MPICH is not installed (mpiexec.hydra)")
+    def test_hydra(self):
+        def command(what):
+            return [HYDRA, "-n", "1", *self.program(what)]
+        self.compare_everywhere(command, [("exit 0", 0), ("exit 3", 3), ("missing", 255), ("plain file", 255),
+                                          ("directory", 255)])
+
+    @unittest.skipIf(harness.torchrun_is_missing(), harness.torchrun_is_missing())
+    def test_torchrun(self):
+        with open(os.path.join(self.work, "worker.py"), "w", encoding="ascii") as file:
+            file.write(WORKER)
+
+        def command(what):
+            return ["torchrun", "--nproc_per_node=1", f"--master_port={harness.free_port()}", "worker.py", what]
+        self.compare_everywhere(command, [("3", 1)], leave_out=("alone", "closed output", "closed input"))
+
+
+class Deliveries(Case):
+    """A signal reaches each rank as often as without toporun, whoever was signalled."""
+
+    def end_recorders(self):
+        for pid in self.left_overs():
+            if harness.read_file(f"/proc/{pid}/comm").startswith(b"record_signals"):
+                os.kill(pid, signal.SIGUSR2)
+
+    def deliver(self, command, name, send, around=()):
+        def run(prefix):
+            record = Record(self)
+            running = self.start([*around, *prefix, *command, RECORD_SIGNALS, record.path])
+            record.wait_for("ready")
+            send(running, getattr(signal, f"SIG{name}"))
+            record.wait_for(name)
+            self.end_recorders()
+            status = running.finish().returncode
+            return status, record.counts()
+        return self.compare_runs(run)
+
+    def deliver_all_ways(self, command):
+        """mpirun and Hydra hand SIGUSR1 on. A signal for the group reaches them and what they have in it."""
+        ways = {"direct": lambda running, number: os.kill(running.pid, number),
+                "group": lambda running, number: os.killpg(running.pid, number)}
+        for way, send in ways.items():
+            with self.subTest(way=way):
+                _, counts = self.deliver(command, "USR1", send)
+                self.assertEqual(counts["USR1"], 1)
+
+    def test_mpirun(self):
+        self.deliver_all_ways(["mpirun", "--oversubscribe", "-np", "1"])
+
+    @unittest.skipUnless(HYDRA, "MPICH is not installed (mpiexec.hydra)")
+    def test_hydra(self):
+        self.deliver_all_ways([HYDRA, "-n", "1"])
+
+    @unittest.skipIf(harness.torchrun_is_missing(), harness.torchrun_is_missing())
+    def test_torchrun(self):
+        """It ends its workers by the signal that it was sent."""
+        command = ["torchrun", "--nproc_per_node=1", f"--master_port={harness.free_port()}", "--no_python"]
+        for name in ("TERM", "INT"):
+            with self.subTest(signal=name):
+                _, counts = self.deliver(command, name, lambda running, number: os.kill(running.pid, number))
+                self.assertEqual(counts, {name: 1})
+
+    def test_timeout_around_launchers(self):
+        """timeout signals its child and then the group: SIGALRM makes its time run out."""
+        launchers = [["mpirun", "--oversubscribe", "-np", "2"]] + ([[HYDRA, "-n", "2"]] if HYDRA else [])
+        for launcher in launchers:
+            def run(prefix, launcher=launcher):
+                running = self.start(["timeout", "1000", *prefix, *launcher, "sh", "-c",
+                                      "echo ready; exec sleep 1000"])
+                wait_until(lambda: harness.read_file(running.paths[0]).count(b"ready") == 2, "both ranks")
+                os.kill(running.pid, signal.SIGALRM)
+                status = running.finish().returncode
+                self.assert_nothing_left()
+                return status
+            with self.subTest(launcher=launcher[0]):
+                self.assertEqual(self.compare_runs(run), 124)
+
+    def test_to_the_child_alone(self):
+        def run(prefix):
+            record = Record(self)
+            running = self.start([*prefix, RECORD_SIGNALS, record.path, "3"])
+            record.wait_for("ready")
+            child = harness.child_named(running.pid, "record_signals") if prefix else running.pid
+            for name in ("TERM", "USR1"):
+                os.kill(child, getattr(signal, f"SIG{name}"))
+                record.wait_for(name)
+            os.kill(child, signal.SIGUSR2)
+            return running.finish().returncode, record.counts()
+        self.assertEqual(self.compare_runs(run), (3, {"TERM": 1, "USR1": 1}))
+
+
+class Keys(Case):
+    @unittest.skipUnless(HYDRA, "MPICH is not installed (mpiexec.hydra)")
+    def test_ctrl_c_in_hydra(self):
+        def run(prefix):
+            terminal = Terminal(self, [*prefix, HYDRA, "-n", "2", "sh", "-c", "echo up-and-running; exec sleep 1000"])
+            terminal.wait_until(lambda: terminal.output.count(b"up-and-running") >= 2, "both ranks")
+            terminal.type(b"\x03")
+            status = terminal.finish()
+            self.assert_nothing_left()
+            return status
+        for prefix in PREFIXES:  # Hydra itself ends with the one or the other, now and then
+            self.assertIn(run(prefix), (0, 2))
+
+    def stop_and_go_on(self, command):
+        """Ctrl-Z, then fg: the prompt comes back, and the ranks end as they are told. Open MPI hands Ctrl-Z on to its
+        ranks and stays in the foreground itself: there they go on by a SIGCONT to it."""
+        stays = command[0] == "mpirun"
+
+        def run(prefix):
+            words = " ".join(shlex.quote(word) for word in [*prefix, *command])
+            environment = self.variables(PS1="prompt> ", HISTFILE="/dev/null", INPUTRC="/dev/null", TERM="dumb")
+            shell = Terminal(self, ["bash", "--norc", "--noprofile", "-i"], environment)
+            shell.wait_for(b"prompt> ")
+            go = os.path.join(self.directory, "go")
+            if os.path.exists(go):
+                os.remove(go)
+            shell.type(f"GO={go} {words}\n".encode())
+            shell.wait_until(lambda: shell.output.count(b"\nup-and-running") >= 2, "both ranks")
+            shell.type(b"\x1a")
+            job = harness.children(shell.pid)[0]
+            if stays:
+                shell.wait_until(lambda: sum(map(harness.is_stopped, self.left_overs())) >= 2, "stop of the ranks")
+                self.assertFalse(harness.is_stopped(job))
+                os.kill(job, signal.SIGCONT)
+            else:
+                shell.wait_for(b"Stopped")
+                shell.type(b"fg; echo ended=$?\n")
+            shell.wait_until(lambda: not any(map(harness.is_stopped, self.left_overs())), "continuation")
+            with open(go, "w", encoding="ascii"):
+                pass
+            if stays:
+                shell.wait_until(lambda: not harness.children(shell.pid), "end of the job")
+                shell.type(b"echo ended=$?\n")
+            shell.wait_for(b"ended=5")
+            shell.type(b"exit 0\n")
+            return shell.finish()
+        self.assertEqual(self.compare_runs(run), 0)
+
+    WAITER = "echo up-and-running; while [ ! -e $GO ]; do sleep 0.1; done; exit 5"
+
+    def test_ctrl_z_and_fg_in_launchers(self):
+        launchers = [["mpirun", "--oversubscribe", "-np", "2"]] + ([[HYDRA, "-n", "2"]] if HYDRA else [])
+        for launcher in launchers:
+            with self.subTest(launcher=launcher[0]):
+                self.stop_and_go_on([*launcher, "sh", "-c", self.WAITER])
+
+    @unittest.skipIf(harness.torchrun_is_missing(), harness.torchrun_is_missing())
+    def test_ctrl_z_and_fg_in_torchrun(self):
+        command = ["torchrun", "--nproc_per_node=2", f"--master_port={harness.free_port()}", "--no_python", "sh", "-c",
+                   self.WAITER.replace("exit 5", "exit 0")]
+        self.stop_and_go_on(["sh", "-c", '"$@" && exit 5', "sh", *command])
+
+
+class Streams(Case):
+    def test_standard_input_of_launchers(self):
+        """Little of it: MPICH 4.0 gives up on a reader that is slower than its pipe."""
+        launchers = [["mpirun", "--oversubscribe", "-np", "1"]] + ([[HYDRA, "-n", "1"]] if HYDRA else [])
+        for launcher in launchers:
+            with self.subTest(launcher=launcher[0]):
+                outputs = [self.run_command(["bash", "-c", 'seq 500 | "$@" md5sum', "bash", *prefix, *launcher])
+                           for prefix in PREFIXES]
+                self.assertEqual(outputs[0].stdout, outputs[1].stdout)
+                self.assertEqual(outputs[0].stdout.split(), self.run_command(
+                    ["bash", "-c", "seq 500 | md5sum"]).stdout.split())
+
+
+class Arguments(Case):
+    LAUNCHERS = [["mpirun", "--oversubscribe", "-np", "1"]] + ([[HYDRA, "-n", "1"]] if HYDRA else [])
+
+    def test_odd_ones(self):
+        odd = ["", " ", "-", "--", "-x", "a b", "quo'te\"", "$HOME", "*", "\\", "\t", "ä", "=", b"\xff\xfe", "new\nline"]
+        for launcher in self.LAUNCHERS:
+            with self.subTest(launcher=launcher[0]):
+                bare, _ = self.compare([*launcher, "/usr/bin/printf", "[%s]", *odd])
+                self.assertEqual(bare.returncode, 0, bare)
+
+    def test_ten_thousand(self):
+        many = [f"argument-{i}" for i in range(10000)]
+        for launcher in self.LAUNCHERS:
+            with self.subTest(launcher=launcher[0]):
+                self.compare([*launcher, "/usr/bin/printf", "%s ", *many])
+
+
+@unittest.skipUnless(HYDRA, "MPICH is not installed (mpiexec.hydra)")
+class Killed(Case):
+    def test_hydra(self):
+        running = self.start([harness.TOPORUN, HYDRA, "-n", "2", "sh", "-c", "echo ready; exec sleep 1000"])
+        wait_until(lambda: harness.read_file(running.paths[0]).count(b"ready") == 2, "both ranks")
+        os.kill(running.pid, signal.SIGKILL)
+        self.assertEqual(running.finish().returncode, -signal.SIGKILL)
+        self.assert_nothing_left()
+
+
+if __name__ == "__main__":
+    harness.main()
