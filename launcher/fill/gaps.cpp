@@ -213,7 +213,8 @@ Gaps find_gaps(const Command& command, const Environment& environment) {
     if (role_of(command.argv, command.program_at.front()) != Role::none) return {};
     if (launcher == "plain") return line.in_step ? own_task_gap(environment) : Gaps{};
     const bool ranks = launcher == "openmpi" || launcher == "hydra" || launcher == "srun";
-    return ranks && command.rewrite == Rewrite::inserted && command.job.same_host
+    return ranks && command.rewrite == Rewrite::inserted && command.job.same_host &&
+                   !command.job.other_hosts  // each host would choose another place to meet
                ? shim_gap(command)
                : Gaps{};
 }
