@@ -25,7 +25,7 @@ bool is_file(const std::string& path) {
 bool is_report_name(const std::string& name) {
     const std::string extension = std::filesystem::path(name).extension();
     if (parse_node_file_name(name)) return true;
-    return name.starts_with("report") &&
+    return (name.starts_with("report") || name.starts_with("node-")) &&
            (extension == ".txt" || extension == ".json" || extension == ".html");
 }
 
