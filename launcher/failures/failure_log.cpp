@@ -94,6 +94,10 @@ void FailureLog::see(const Origin& origin) {
 
 void FailureLog::add(std::string_view line, const detect::nccl_log::Line* nccl) {
     pass(1);
+    consider(line, nccl);
+}
+
+void FailureLog::consider(std::string_view line, const detect::nccl_log::Line* nccl) {
     if (nccl != nullptr && nccl->record.level != detect::nccl_log::Level::bare)
         if (NcclProcess* const process = process_of(nccl->record)) add_nccl(*nccl, *process);
     const std::string_view text = cleaned(line, store_);

@@ -27,6 +27,9 @@ class FailureLog {
     /// One line. `nccl`: the same line as NCCL's, null when it is none.
     void add(std::string_view line, const detect::nccl_log::Line* nccl = nullptr);
 
+    /// A record of which the lines before held pieces.
+    void add_repaired(std::string_view line);
+
     // The short ways of LogScan. They do what add() does, for lines without an anchor of the
     // catalogue.
 
@@ -72,6 +75,7 @@ class FailureLog {
         std::uint64_t numbers = 0;
     };
 
+    void consider(std::string_view line, const detect::nccl_log::Line* nccl);
     Stream& stream_of(const Origin& origin);
     void see(const Origin& origin);
     void add_nccl(const detect::nccl_log::Line& line, NcclProcess& process);

@@ -70,6 +70,11 @@ bool FailureLog::tells_no_rank(std::string_view line) const {
     return true;
 }
 
+void FailureLog::add_repaired(std::string_view line) {
+    const detect::nccl_log::Line nccl = detect::nccl_log::parse_line(line);
+    consider(line, &nccl);
+}
+
 void FailureLog::pass(std::uint64_t lines) {
     if (lines == 0) return;
     if (evidence_.files.empty()) begin_file("");

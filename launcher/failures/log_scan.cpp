@@ -86,7 +86,6 @@ void LogScan::add_line(std::string_view line) {
     if (idle && stream_.may_pass() && !holds_anchor(line) && failures_.tells_no_rank(line)) {
         record_before_ = false;
         ++passed_;
-        stream_.pass();
         return;
     }
     if (idle && !std::exchange(record_before_, true) && add_record(line)) return;
@@ -99,6 +98,7 @@ const Line& LogScan::add_slowly(std::string_view line) {
     failures_.pass(std::exchange(passed_, 0));
     const Line& read = stream_.add(line);
     failures_.add(line, &read);
+    for (const std::string& repaired : stream_.take_repaired()) failures_.add_repaired(repaired);
     return read;
 }
 

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "launcher/log/model.hpp"
 #include "launcher/log/torn.hpp"
@@ -25,8 +26,7 @@ class LogStream {
 
     /// Lines without a record and without other words of NCCL may be left out now.
     bool may_pass() const { return torn_.may_pass(); }
-    void pass() { torn_.pass(); }
-    /// Nothing was torn so far.
+    /// Whole lines are written, as far as is known.
     bool is_whole() const { return torn_.is_whole(); }
     /// Takes a record that stands alone in its line; false when it must come through add().
     /// `process`: as process_of() gave it.
@@ -35,6 +35,8 @@ class LogStream {
         model_.add(line, process);
         return true;
     }
+    /// Texts of records that were put together again since the last call.
+    std::vector<std::string> take_repaired() { return torn_.take_repaired(); }
     /// The model's number of the record's process.
     std::optional<std::size_t> process_of(const detect::nccl_log::Record& record) {
         return model_.process_of(record);

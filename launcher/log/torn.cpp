@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
+#include "detect/nccl_log/cursor.hpp"
 #include "detect/nccl_log/record.hpp"
 
 namespace toporun::launcher {
@@ -15,6 +17,13 @@ constexpr std::size_t kMostHosts = 1 << 12;
 constexpr std::size_t kMostNames = 64;
 constexpr std::size_t kMostOpen = 1 << 10;
 constexpr std::size_t kLongestHead = 4096;
+/// Changes of the writer after which it is known how the stream is written: of pieces of lines
+/// hardly any hides, so that of this many one shows.
+constexpr std::uint64_t kEnoughTurns = 32;
+constexpr std::uint64_t kEnoughRecords = 4096;  ///< of one writer alone
+constexpr std::size_t kMostQueued = 4u << 20;   ///< bytes
+/// Pieces of lines show at every third change or so, a lost line end at one of many.
+constexpr std::uint64_t kSeldom = 16;
 
 bool is_record(const Line& line) {
     return line.record.level != Level::bare;
@@ -37,7 +46,68 @@ bool stands_in_word(std::string_view text, std::string_view host) {
     return letter;
 }
 
+/// Whether a line without a record may end with the end of one. No record ends in a fraction
+/// (nccl.md section 5), lines of a training do.
+bool may_end_record(std::string_view text) {
+    std::size_t at = text.size();
+    const auto skip_digits = [&] {
+        const std::size_t end = at;
+        while (at > 0 && std::isdigit(static_cast<unsigned char>(text[at - 1])) != 0) --at;
+        return end - at;
+    };
+    if (skip_digits() == 0 || at == 0 || text[at - 1] != '.') return true;
+    --at;
+    if (skip_digits() == 0) return true;
+    return at > 0 && text[at - 1] != ' ' && text[at - 1] != '=' && text[at - 1] != ':';
+}
+
+/// Parts of a call (collective.hpp), which stand in no other line.
+bool has_part_of_call(std::string_view text) {
+    constexpr std::string_view kParts[] = {"[nranks=", " recvbuff ", " datatype ", ": opCount "};
+    return std::any_of(std::begin(kParts), std::end(kParts),
+                       [&](std::string_view part) { return text.find(part) != text.npos; });
+}
+
+/// The form of all versions from 2.8 on, which ends with the stream.
+bool is_usual_call(const Collective& call, std::string_view message) {
+    constexpr std::string_view kStream = "] stream 0x";
+    const std::size_t at = message.rfind(kStream);
+    return call.ranks && at != message.npos &&
+           whole_hex(message.substr(at + kStream.size())).has_value();
+}
+
+/// One word, and no number with more behind its full stop, as `4194304.304.`: an address has none
+/// at its end.
+bool is_whole_value(std::string_view text) {
+    if (text.find(' ') != text.npos) return false;
+    const std::size_t stop = text.find_first_not_of("0123456789");
+    if (stop == 0 || stop == text.npos || text[stop] != '.') return true;
+    return stop + 1 < text.size() &&
+           std::isdigit(static_cast<unsigned char>(text[stop + 1])) != 0 && !text.ends_with('.');
+}
+
 }  // namespace
+
+/// Whether a record has another one's end: more than what its kind has.
+bool TornLines::is_broken(const Line& line) {
+    const std::string_view message = line.record.message;
+    if (const auto* call = std::get_if<Collective>(&line.event)) {
+        constexpr std::uint64_t kEndOfUserSpace = std::uint64_t{1} << 56;  // five levels of pages
+        const bool usual = is_usual_call(*call, message);
+        usual_calls_ |= usual;
+        return call->stream >= kEndOfUserSpace || call->communicator >= kEndOfUserSpace ||
+               (usual_calls_ && !usual);
+    }
+    return line.record.level == Level::info && has_part_of_call(message);
+}
+
+/// The same for the only reading of a text that may be of two writers.
+bool TornLines::is_doubtful(const Line& line) {
+    if (const auto* variable = std::get_if<Variable>(&line.event))
+        return !is_whole_value(variable->value) || !is_whole_value(variable->origin) ||
+               is_broken(line);
+    return is_broken(line);
+}
 
 /// `sumnode-a:7:7` where process 7 is of node-a: the end of another record stands before it. The
 /// same for `de-a:7:7`, whose beginning is elsewhere. False when the name may be wrong.
@@ -49,6 +119,8 @@ bool TornLines::put_host_right(std::string_view text, Line& line) {
     const auto known = hosts_.find(line.record.pid);
     if (known == hosts_.end()) {
         if (glued || hosts_.size() >= kMostHosts) return !glued;
+        // Behind a piece of another's line it may be a part of the name, or more than it.
+        if (any_torn_ && name.data() != text.data() && !names_.contains(name)) return false;
         hosts_.emplace(line.record.pid, Host{std::string(name), 1, {}});
         const bool longer = std::any_of(names_.begin(), names_.end(), [&](const auto& other) {
             return name != other && name.ends_with(other);
@@ -68,7 +140,7 @@ bool TornLines::put_host_right(std::string_view text, Line& line) {
     if (const auto first = doubtful_.find(line.record.pid); first != doubtful_.end() && !glued) {
         const bool own =
             may_be(name, first->second.host) && name.size() < first->second.host.size();
-        take_text((own ? std::string(name) : first->second.host) + first->second.rest, own);
+        emit((own ? std::string(name) : first->second.host) + first->second.rest, own, true);
         doubtful_.erase(first);
         --lost_;
         if (own) host = {std::string(name), 1, {}};
@@ -95,7 +167,7 @@ bool TornLines::put_host_right(std::string_view text, Line& line) {
 
 bool TornLines::at_once(const Record& record) {
     constexpr int kSure = 3;
-    if (any_torn_ || holding_ || !open_.empty() || !doubtful_.empty()) return false;
+    if (state_ != State::whole || !doubtful_.empty()) return false;
     auto& sure = sure_[static_cast<std::size_t>(record.pid) % sure_.size()];
     if (sure == nullptr || sure->first != record.pid) {
         const auto known = hosts_.find(record.pid);
@@ -103,10 +175,7 @@ bool TornLines::at_once(const Record& record) {
         sure = &*known;
     }
     if (sure->second.seen < kSure || sure->second.name != record.host) return false;
-    any_bare_ = false;
-    ++records_;
     if (last_.pid != record.pid || last_.host != record.host) {
-        ++turns_;
         last_.pid = record.pid;
         last_.host = record.host;
     }
@@ -115,61 +184,95 @@ bool TornLines::at_once(const Record& record) {
 
 void TornLines::add(std::string_view text, Line& line) {
     if (is_record(line)) return add_record(text, line);
-    any_bare_ = true;
-    if (!holding_ || has_rest_ || line.from_nccl()) return take_(line);
+    if (state_ == State::whole) return take_(line);
+    if (has_part_of_call(text)) see_tear();
     rest_ = text.substr(0, kLongestHead);
-    has_rest_ = true;
+    ++rests_;
+    rests_may_end_ |= may_end_record(text);
+    if (line.event.index() != 0) emit(text, false, true);
 }
 
 void TornLines::add_record(std::string_view text, Line& line) {
     const std::string_view printed = line.record.host;
     const bool sure = put_host_right(text, line);
     Process process{std::string(line.record.host), line.record.pid};
-    const bool rest_is_used = holding_ && close_held(process);
-    holding_ = false;
-    if (has_rest_ && !rest_is_used) take_(parse_line(rest_));
-    has_rest_ = false;
-    // A line that is no record may be the beginning of one.
-    if (any_torn_ && any_bare_ && !rest_is_used && last_.pid != 0 && last_ != process)
-        open(last_, "");
-    any_bare_ = false;
-    turns_ += last_ != process;
+    if (line.torn || is_broken(line)) see_tear();
+    if (last_.pid != 0 && last_ != process) see_turn();
     ++records_;
-    last_ = process;
+    if (state_ == State::whole && sure) {
+        last_ = std::move(process);
+        return take_(line);
+    }
+    if (holding_) close_held(first_writer(text, process));
+    holding_ = false;
+    rests_ = 0;
+    rests_may_end_ = false;
     std::erase_if(open_, [&](const Open& other) { return other.process == process; });
-    if (line.torn) open_heads(text, process);
+    if (line.torn) open_heads(text, process, sure);
+    last_ = process;
     if (!sure) {
         ++lost_;
         return;
     }
-    if (open_.empty() && !any_torn_) return take_(line);
     holding_ = true;
     held_torn_ = line.torn;
+    held_broken_ = is_doubtful(line);
     // Without what stands before it, which is another's.
     held_ = process.host;
     held_ += text.substr(static_cast<std::size_t>(printed.data() + printed.size() - text.data()));
     held_process_ = std::move(process);
+    decide();
 }
 
-/// The records before the last one in the line, whose rest is elsewhere.
-void TornLines::open_heads(std::string_view text, const Process& last) {
+/// Whose record stands first in the line, `last` that of its last one.
+TornLines::Process TornLines::first_writer(std::string_view text, const Process& last) const {
+    const auto first = find_record(text);
+    if (!first || first->record.pid == last.pid) return last;
+    const auto known = hosts_.find(first->record.pid);
+    return {known == hosts_.end() ? std::string(first->record.host) : known->second.name,
+            first->record.pid};
+}
+
+void TornLines::see_tear() {
+    any_torn_ = true;
+    ++tears_;
+    if (state_ == State::whole) state_ = State::torn;
+}
+
+void TornLines::see_turn() {
+    constexpr std::uint64_t kWindow = 256;
+    if (++turns_ < kWindow) return;
+    turns_ /= 2;
+    tears_ /= 2;
+    records_ /= 2;
+    if (state_ == State::torn && tears_ == 0 && open_.empty() && !holding_) state_ = State::whole;
+}
+
+/// The processes write pieces of lines, not whole lines of which one lost its end.
+bool TornLines::in_pieces() const {
+    const bool line_by_line = records_ < 2 * turns_ && tears_ * 4 < turns_;
+    return tears_ > 0 && tears_ * kSeldom >= turns_ && !line_by_line;
+}
+
+/// The records before the last one in the line, whose rest is elsewhere. `sure`: the name of the
+/// last one's host is known, and so where the text before it ends.
+void TornLines::open_heads(std::string_view text, const Process& last, bool sure) {
     auto found = find_record(text);
     while (found) {
         const auto next = find_record(found->record.message);
         if (!next) return;
-        const auto at = [&](std::string_view part) {
-            return static_cast<std::size_t>(part.data() - text.data());
-        };
         Line head;
         head.record = found->record;
         if (put_host_right(text, head)) {
             Process writer{std::string(head.record.host), head.record.pid};
-            const std::size_t begin = at(found->record.host) + found->record.host.size();
-            const std::size_t end = at(next->record.host) + next->record.host.size();
-            // How much of the text before the next host is its name is known when that is.
-            const std::string_view glued = text.substr(begin, end - begin);
-            std::string whole = writer.host;
-            whole += glued.substr(0, glued.size() - std::min(last.host.size(), glued.size()));
+            const std::string_view printed = found->record.host;
+            const char* const begin = printed.data() + printed.size();
+            const char* const end = next->record.host.data() + next->record.host.size();
+            const std::string_view glued(begin, static_cast<std::size_t>(end - begin));
+            const bool known = sure && next->record.pid == last.pid && glued.ends_with(last.host);
+            std::string whole;
+            if (known)
+                whole = writer.host + std::string(glued.substr(0, glued.size() - last.host.size()));
             if (writer != last) open(std::move(writer), std::move(whole));
         }
         found = next;
@@ -183,60 +286,87 @@ void TornLines::open(Process process, std::string head) {
     open_.push_back({std::move(process), std::move(head)});
 }
 
-/// The record that is held, now that the next one is of `next`. True when the line behind it is
-/// used up.
-bool TornLines::close_held(const Process& next) {
+/// The record that is held, now that a line begins with a record of `next`.
+void TornLines::close_held(const Process& next) {
     const auto found = std::find_if(open_.begin(), open_.end(),
                                     [&](const Open& other) { return other.process == next; });
-    if (next == held_process_ || (found == open_.end() && !in_pieces())) {
-        take_held();
-        return false;
-    }
-    Line line;
-    std::string whole;
-    if (has_rest_ && found != open_.end() && !found->head.empty()) {
-        whole = found->head + rest_;
-        line = parse_line(whole);
-    }
-    const bool joined = is_record(line) && !line.torn && line.event.index() != 0;
-    if (joined || (has_rest_ && !in_pieces())) {
-        take_held();
-    } else {  // its end may be the rest of the next one's
+    const bool next_is_open = found != open_.end();
+    const bool repaired = next_is_open && rests_ == 1 && repair(found->head);
+    const bool other_name = any_torn_ && next.pid == held_process_.pid && next != held_process_ &&
+                            may_be(next.host, held_process_.host);
+    if (held_broken_ || other_name) {
         ++lost_;
-        open(held_process_, "");
+    } else if (next == held_process_ && !next_is_open && !rests_may_end_) {
+        // Had another one written into it, its own rest would stand between the two.
+        emit(held_, held_torn_, true);
+    } else {
+        emit(held_, held_torn_, false, next_is_open && !repaired);
     }
-    if (!joined) return false;
+}
+
+/// The only line before the next record of an open process may be the rest of its last one: when
+/// the two are a record and no part of the line is another rest.
+bool TornLines::repair(const std::string& head) {
+    const auto is_record_with = [&](std::string_view rest) {
+        const std::string text = head + std::string(rest);
+        const Line line = parse_line(text);
+        return is_record(line) && !line.torn && line.event.index() != 0 && !is_doubtful(line);
+    };
+    if (head.empty() || !is_record_with(rest_)) return false;
+    for (std::size_t at = 1; at < rest_.size(); ++at)
+        if (is_record_with(std::string_view(rest_).substr(at))) return false;
+    std::string whole = head + rest_;
     ++repaired_;
-    take_(line);
+    emit(whole, false, true);
+    if (repaired_lines_.size() < kMostNames) repaired_lines_.push_back(std::move(whole));
     return true;
 }
 
-/// The processes write blocks of many lines, each of which begins within a line: where the writer
-/// changes nearly every line is mixed.
-bool TornLines::in_pieces() const {
-    constexpr std::uint64_t kLinesOfBlock = 4;
-    constexpr std::uint64_t kSure = 8;
-    return any_torn_ && turns_ >= kSure && records_ >= kLinesOfBlock * turns_;
+/// Hands a line on, `sure` or when whole lines are written. In the order of the stream: behind what
+/// is not decided yet.
+void TornLines::emit(std::string_view text, bool torn, bool sure, bool beside_open) {
+    if (state_ == State::open && (!sure || !queue_.empty())) {
+        queued_ += text.size();
+        queue_.push_back({std::string(text), torn, sure, beside_open});
+        return;
+    }
+    if (sure || state_ == State::whole || (!in_pieces() && !beside_open))
+        take_text(text, torn);
+    else
+        ++lost_;
 }
 
-void TornLines::take_held() {
-    take_text(held_, held_torn_);
+/// Whether whole lines are written or pieces.
+void TornLines::decide() {
+    if (state_ != State::open) return;
+    const bool enough = turns_ >= kEnoughTurns || (turns_ == 0 && records_ >= kEnoughRecords) ||
+                        queued_ > kMostQueued;
+    if (enough) settle();
 }
 
-void TornLines::take_text(const std::string& text, bool torn) {
+void TornLines::settle() {
+    state_ = any_torn_ ? State::torn : State::whole;
+    const std::vector<Queued> queue = std::exchange(queue_, {});
+    for (const Queued& line : queue) emit(line.text, line.torn, line.sure, line.beside_open);
+    if (state_ == State::whole && holding_) {
+        holding_ = false;
+        take_text(held_, held_torn_);
+    }
+}
+
+void TornLines::take_text(std::string_view text, bool torn) {
     Line line = parse_line(text);
     line.torn |= torn;
     take_(line);
 }
 
 void TornLines::finish() {
-    if (holding_ && in_pieces())
+    if (holding_ && held_broken_)
         ++lost_;
     else if (holding_)
-        take_held();
+        emit(held_, held_torn_, false);
     holding_ = false;
-    if (has_rest_) take_(parse_line(rest_));
-    has_rest_ = false;
+    if (state_ == State::open) settle();
     for (const auto& [pid, first] : doubtful_) {
         take_text(first.host + first.rest, false);
         --lost_;

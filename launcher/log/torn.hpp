@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "detect/nccl_log/line.hpp"
@@ -15,15 +16,19 @@
 namespace toporun::launcher {
 
 /// Sorts out one stream into which several processes wrote pieces of lines: what a pipe makes of
-/// their buffers. A piece begins where its writer's last one ended, so that within a line
+/// their buffers. A piece begins where its writer's last one ended, and a record that another one's
+/// text breaks off goes on with the writer's next piece. So
 ///
-///   * a record that starts inside another leaves the other open: its rest comes later;
-///   * a line of one process before a line of another one that is open may end in that one's rest,
-///     and then is neither's;
-///   * a line without a record before a line of a process that is open is that process's rest.
+///   * a record is whole when the next line begins with a record of the same process: of a broken
+///     one the rest would stand between the two. A line without a record between them is such a
+///     rest unless it cannot be the end of a record;
+///   * any other record may end in the rest of somebody else's. It is taken when the stream is of
+///     whole lines otherwise, and counted as lost when it is of pieces;
+///   * of a record that a second one breaks off in the same line the rest stands before its
+///     writer's next record. The two are joined when one reading only makes a record.
 ///
-/// Nothing is guessed: what may be mixed is counted, not read. Without an open record every line is
-/// taken at once.
+/// Whether whole lines or pieces are written shows after some changes of the writer; so long lines
+/// are kept. Without a torn line every line is taken.
 class TornLines {
   public:
     using Take = std::function<void(const detect::nccl_log::Line&)>;
@@ -36,11 +41,11 @@ class TornLines {
     /// process is known.
     bool at_once(const detect::nccl_log::Record& record);
     /// False while a line without a record may be the rest of one.
-    bool may_pass() const { return !holding_; }
-    /// A line without a record, while may_pass().
-    void pass() { any_bare_ = true; }
-    /// Nothing was torn so far.
-    bool is_whole() const { return !any_torn_ && !holding_ && doubtful_.empty(); }
+    bool may_pass() const { return state_ == State::whole; }
+    /// Whole lines are written, as far as is known.
+    bool is_whole() const { return state_ == State::whole && doubtful_.empty(); }
+    /// The texts of the records that were put together again since the last call, the first ones.
+    std::vector<std::string> take_repaired() { return std::exchange(repaired_lines_, {}); }
     /// The stream ends here.
     void finish();
 
@@ -66,12 +71,33 @@ class TornLines {
 
     bool put_host_right(std::string_view text, detect::nccl_log::Line& line);
     void add_record(std::string_view text, detect::nccl_log::Line& line);
-    void open_heads(std::string_view text, const Process& last);
-    void open(Process process, std::string head);
-    bool close_held(const Process& next);
+    Process first_writer(std::string_view text, const Process& last) const;
+    bool is_broken(const detect::nccl_log::Line& line);
+    bool is_doubtful(const detect::nccl_log::Line& line);
+    void see_tear();
+    void see_turn();
     bool in_pieces() const;
-    void take_text(const std::string& text, bool torn);
-    void take_held();
+    void open_heads(std::string_view text, const Process& last, bool sure);
+    void open(Process process, std::string head);
+    void close_held(const Process& next);
+    bool repair(const std::string& head);
+    void emit(std::string_view text, bool torn, bool sure, bool beside_open = false);
+    void decide();
+    void settle();
+    void take_text(std::string_view text, bool torn);
+
+    /// How the stream is written.
+    enum class State {
+        open,   ///< not known yet: what may be mixed is queued
+        whole,  ///< whole lines
+        torn,   ///< tears were seen lately
+    };
+    struct Queued {
+        std::string text;
+        bool torn = false;
+        bool sure = false;
+        bool beside_open = false;  ///< may end in the rest of a record that was seen broken off
+    };
 
     Take take_;
     std::unordered_map<std::int64_t, Host> hosts_;  ///< by process id; "" for several
@@ -85,18 +111,25 @@ class TornLines {
     };
     std::map<std::int64_t, Doubtful> doubtful_;
     std::vector<Open> open_;
+    State state_ = State::open;
+    std::vector<Queued> queue_;
+    std::size_t queued_ = 0;  ///< bytes
     bool any_torn_ = false;
-    bool any_bare_ = false;  ///< since the last record
-    Process last_;           ///< its writer
+    Process last_;  ///< the writer of the last record
     // The last record, as long as it may be mixed.
     bool holding_ = false;
     Process held_process_;
     std::string held_;
     bool held_torn_ = false;
-    std::string rest_;  ///< the line without a record that followed it
-    bool has_rest_ = false;
-    std::uint64_t records_ = 0;
-    std::uint64_t turns_ = 0;  ///< changes of the writer
+    bool held_broken_ = false;
+    std::string rest_;            ///< the last line without a record behind it
+    std::size_t rests_ = 0;       ///< how many there are
+    bool rests_may_end_ = false;  ///< one of them may end with the end of a record
+    bool usual_calls_ = false;    ///< calls end with their stream here
+    std::uint64_t records_ = 0;   ///< of late
+    std::uint64_t turns_ = 0;     ///< changes of the writer, of late
+    std::uint64_t tears_ = 0;     ///< that showed, of late
+    std::vector<std::string> repaired_lines_;
     std::uint64_t lost_ = 0;
     std::uint64_t repaired_ = 0;
 };

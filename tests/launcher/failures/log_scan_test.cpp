@@ -207,3 +207,18 @@ TEST_CASE("ends of lines and control characters are found at every place of a bl
         }
     }
 }
+
+TEST_CASE("a record that was broken in two counts for the failures") {
+    const std::string one = "node-a:1:1 [0] NCCL INFO Using network IB\n";
+    const std::string other = "node-b:2:2 [0] NCCL INFO Using network IB\n";
+    const std::string begin =
+        "node-a:1:1 [0] NCCL INFO ncclCommInitRank comm 0x10 rank 0 nranks 2 cudaDev 0 "
+        "nvmlDev 0 busId 1a000 commId 0x7 - Ini";
+    std::string text;
+    for (int i = 0; i < 20; ++i) text += one + other;
+    text += begin + other + "t START\n" + one + other;
+    Read read;
+    read_short(text, 8, read);
+    CHECK(read.failures.evidence().world_size == 2);
+    CHECK(read.failures.evidence().file_lines.back() == 44);
+}
