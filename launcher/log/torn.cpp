@@ -119,12 +119,13 @@ bool TornLines::put_host_right(std::string_view text, Line& line) {
     const auto known = hosts_.find(line.record.pid);
     if (known == hosts_.end()) {
         if (glued || hosts_.size() >= kMostHosts) return !glued;
-        // Behind a piece of another's line it may be a part of the name, or more than it.
-        if (any_torn_ && name.data() != text.data() && !names_.contains(name)) return false;
-        hosts_.emplace(line.record.pid, Host{std::string(name), 1, {}});
         const bool longer = std::any_of(names_.begin(), names_.end(), [&](const auto& other) {
             return name != other && name.ends_with(other);
         });
+        // Behind a piece of another's line it may be a part of the name, or more than it.
+        if (!longer && any_torn_ && name.data() != text.data() && !names_.contains(name))
+            return false;
+        hosts_.emplace(line.record.pid, Host{std::string(name), 1, {}});
         if (!longer || doubtful_.size() >= kMostNames) {
             if (names_.size() < kMostNames) names_.emplace(name);
             return true;
@@ -196,7 +197,7 @@ void TornLines::add_record(std::string_view text, Line& line) {
     const std::string_view printed = line.record.host;
     const bool sure = put_host_right(text, line);
     Process process{std::string(line.record.host), line.record.pid};
-    if (line.torn || is_broken(line)) see_tear();
+    if (line.torn || (sure && is_broken(line))) see_tear();
     if (last_.pid != 0 && last_ != process) see_turn();
     ++records_;
     if (state_ == State::whole && sure) {
@@ -250,8 +251,9 @@ void TornLines::see_turn() {
 
 /// The processes write pieces of lines, not whole lines of which one lost its end.
 bool TornLines::in_pieces() const {
+    constexpr std::uint64_t kFew = 4;  // nothing can be told from so few
     const bool line_by_line = records_ < 2 * turns_ && tears_ * 4 < turns_;
-    return tears_ > 0 && tears_ * kSeldom >= turns_ && !line_by_line;
+    return tears_ > 0 && turns_ >= kFew && tears_ * kSeldom >= turns_ && !line_by_line;
 }
 
 /// The records before the last one in the line, whose rest is elsewhere. `sure`: the name of the
@@ -300,7 +302,8 @@ void TornLines::close_held(const Process& next) {
         // Had another one written into it, its own rest would stand between the two.
         emit(held_, held_torn_, true);
     } else {
-        emit(held_, held_torn_, false, next_is_open && !repaired);
+        // The open one's rest stands in the line before its next record, or in this one.
+        emit(held_, held_torn_, false, next_is_open && !repaired && !rests_may_end_);
     }
 }
 
@@ -363,8 +366,8 @@ void TornLines::take_text(std::string_view text, bool torn) {
 void TornLines::finish() {
     if (holding_ && held_broken_)
         ++lost_;
-    else if (holding_)
-        emit(held_, held_torn_, false);
+    else if (holding_)  // the rest of a broken one would follow
+        emit(held_, held_torn_, !rests_may_end_);
     holding_ = false;
     if (state_ == State::open) settle();
     for (const auto& [pid, first] : doubtful_) {
