@@ -40,13 +40,16 @@ Class read_class(TomlTable& table) {
 /// Of several lines that one text matches: a quoted consequence says that the text is none of its
 /// rank's own making; of what is known to be harmless nothing else counts.
 int strength(const KnownLine& line) {
+    constexpr int kGeneral = static_cast<int>(Role::noise) * 2 - 1;  // before noise only
     if (line.id == "harmless") return -2;
-    return line.role == Role::consequence ? -1 : static_cast<int>(line.role);
+    if (line.general) return kGeneral;
+    return line.role == Role::consequence ? -1 : static_cast<int>(line.role) * 2;
 }
 
 bool counts(const KnownLine& line, const Captures& captures) {
     if (line.only.empty()) return true;
-    const auto value = captures.number("xid");
+    auto value = captures.number("xid");
+    if (!value) value = captures.number("status");
     return value && std::find(line.only.begin(), line.only.end(), *value) != line.only.end();
 }
 
@@ -91,7 +94,8 @@ Catalogue::Catalogue(const std::vector<std::pair<std::string_view, std::string_v
                                       .says = row.string("says").value_or(""),
                                       .advice = row.string("advice").value_or(""),
                                       .source = source,
-                                      .of_nccl = source.starts_with("NVIDIA/nccl"),
+                                      .of_nccl = source.starts_with("NVIDIA/nccl "),
+                                      .general = row.boolean("general").value_or(false),
                                       .only = row.integers("only").value_or(Numbers())});
                 } catch (const std::invalid_argument& fault) {
                     row.fail("text", fault.what());

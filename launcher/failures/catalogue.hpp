@@ -50,7 +50,8 @@ struct KnownLine {
     std::string advice;  ///< before that of the class, "" for none
     std::string source;
     bool of_nccl = false;            ///< the only ones that count in records of NCCL's log
-    std::vector<std::int64_t> only;  ///< values of the capture xid for which it counts; empty: all
+    bool general = false;            ///< what stands beside it tells more
+    std::vector<std::int64_t> only;  ///< values of xid or status for which it counts; empty: all
 };
 
 /// A line that tells of a fault in a run that goes on.

@@ -37,6 +37,7 @@ struct Event {
     std::string frame;  ///< "train.py line 24" of a traceback
     Place place;
     int attempt = 0;        ///< restarts before it
+    bool general = false;   ///< what stands beside it tells more
     bool by_task = false;   ///< `ranks` are numbers of Slurm tasks
     bool uncaught = false;  ///< an exception that ended its process, by its form
     bool of_main = false;   ///< an exception that began in the main program

@@ -23,35 +23,6 @@ std::optional<int> small(const std::optional<std::int64_t>& number) {
     return static_cast<int>(*number);
 }
 
-/// `KeyError: 'labels'`, `torch.cuda.OutOfMemoryError: ...`, `MemoryError`.
-bool is_exception_line(std::string_view message) {
-    std::size_t end = 0;
-    while (end < message.size() && (std::isalnum(static_cast<unsigned char>(message[end])) != 0 ||
-                                    message[end] == '.' || message[end] == '_'))
-        ++end;
-    if (end == 0 || std::isdigit(static_cast<unsigned char>(message[0])) != 0) return false;
-    return end == message.size() || message.substr(end).starts_with(": ") ||
-           message.substr(end) == ":";
-}
-
-bool is_library(std::string_view path) {
-    return path.find("/site-packages/") != path.npos || path.find("/dist-packages/") != path.npos ||
-           path.find("/lib/python3") != path.npos || path.starts_with('<');
-}
-
-bool is_launcher_file(std::string_view path) {
-    for (const char* part :
-         {"/bin/torchrun", "torch/distributed/run.py", "torch/distributed/launch",
-          "torch/distributed/elastic/agent/", "/bin/accelerate", "accelerate/commands/launch.py",
-          "/bin/deepspeed", "deepspeed/launcher/"})
-        if (path.find(part) != path.npos) return true;
-    return false;
-}
-
-bool is_rule(std::string_view message) {
-    return message.size() >= 28 && message.find_first_not_of('=') == message.npos;
-}
-
 }  // namespace
 
 FailureLog::FailureLog(const Catalogue& catalogue) : catalogue_(catalogue) {}
@@ -67,6 +38,8 @@ void FailureLog::begin_file(const std::string& name) {
     open_streams_ = 0;
     closing_ = false;
     pdsh_hosts_.clear();
+    labels_.clear();
+    warned_.reset();
     evidence_.files.push_back(name);
     evidence_.file_lines.push_back(0);
     place_.file = static_cast<int>(evidence_.files.size()) - 1;
@@ -112,9 +85,15 @@ void FailureLog::consider(std::string_view line, const detect::nccl_log::Line* n
                           std::isdigit(static_cast<unsigned char>(text.front())) != 0);
     const bool record = nccl != nullptr && nccl->record.level != detect::nccl_log::Level::bare;
     const bool watched = open_streams_ > 0 && !record;
-    if (candidates_.empty() && open_blocks_ == 0 && !may_label && !watched) return;
+    if (record && nccl->record.level == detect::nccl_log::Level::warn) warn(nccl->record, line);
+    if (candidates_.empty() && !may_label && !watched && open_blocks_ == 0 && labels_.empty())
+        return;
     if (candidates_.empty() && is_idle() && tells_no_rank(text)) return;
     PrefixedLine prefixed = strip_prefixes(text, pdsh_hosts_);
+    const Labels::Answer answer = labels_.confirm(prefixed.message);
+    if (!labels_.empty()) strip_label(prefixed);
+    if (answer != Labels::Answer::nothing)
+        open(stream_of(prefixed.origin), Stream::Block::traceback);
     see(prefixed.origin);
     if (watched && place_.order > open_until_) forget_open();
     if (watched && candidates_.empty()) see_progress(prefixed);
@@ -150,88 +129,20 @@ void FailureLog::add_findings(std::string_view text, std::string_view raw) {
 
 void FailureLog::add_message(const PrefixedLine& line, std::string_view raw, Stream& stream) {
     ++stream.lines_since;
-    if (stream.block == Stream::Block::table && in_table(line.message, stream)) return;
+    if (stream.block == Stream::Block::table && in_table(line, raw, stream)) return;
+    if (stream.block == Stream::Block::box && in_box(line, raw, stream)) return;
     if (stream.block == Stream::Block::traceback && in_traceback(line, raw, stream)) return;
     if (stream.block == Stream::Block::missing_ranks && in_missing_ranks(line, stream)) return;
     if (candidates_.empty()) return;
     if (const auto match = catalogue_.match(line.message, candidates_))
-        take(*match, line.origin, raw, stream);
-    else if (open_streams_ > 0)
-        see_progress(line);
-}
-
-/// True while the line belongs to torchrun's table.
-bool FailureLog::in_table(std::string_view message, Stream& stream) {
-    const std::string_view text = trim(message);
-    if (is_rule(text)) {
-        end_row(stream);
-        stream.block = Stream::Block::none;
-        --open_blocks_;
-        return true;
-    }
-    if (text == "Root Cause (first observed failure):") {
-        end_row(stream);
-        stream.first_observed = true;
-        return true;
-    }
-    detect::nccl_log::Cursor at(message);
-    if (at.skip("[") && at.number<int>() && at.rest() == "]:") {
-        end_row(stream);
-        stream.row = TableRow{};
-        stream.row->place = place_;
-        stream.row->attempt = evidence_.attempts;
-        stream.row->first_observed = stream.first_observed;
-        return true;
-    }
-    if (!stream.row || !message.starts_with("  ")) return true;
-    const std::size_t colon = text.find(':');
-    if (colon == text.npos || message.starts_with("   ")) return true;
-    const std::string_view key = trim(text.substr(0, colon));
-    detect::nccl_log::Cursor value(trim(text.substr(colon + 1)));
-    TableRow& row = *stream.row;
-    if (key == "host") {
-        row.host = value.rest();
-    } else if (key == "rank") {
-        row.rank = value.number<int>();
-        if (value.until("local_rank: ")) row.local_rank = value.number<int>();
-    } else if (key == "exitcode") {
-        row.exit_code = value.number<int>();
-        if (value.until("pid: ")) row.pid = value.number<std::int64_t>();
-    }
-    return true;
+        return take(*match, line.origin, raw, stream);
+    learn_label(line);
+    if (open_streams_ > 0) see_progress(line);
 }
 
 void FailureLog::end_row(Stream& stream) {
     if (stream.row && evidence_.table.size() < kMostRows) evidence_.table.push_back(*stream.row);
     stream.row.reset();
-}
-
-/// True while the line belongs to a Python traceback, its last line included.
-bool FailureLog::in_traceback(const PrefixedLine& line, std::string_view raw, Stream& stream) {
-    const std::string_view message = line.message;
-    if (message.empty()) return true;
-    if (message.front() == ' ' || message.front() == '\t') {
-        detect::nccl_log::Cursor at(message);
-        if (!at.until("File \"")) return true;
-        const auto path = at.until("\", line ");
-        const auto number = path ? at.number<int>() : std::nullopt;
-        if (!number) return true;
-        stream.agent |= is_launcher_file(*path);
-        if (!stream.framed)
-            stream.main =
-                at.rest().find("<module>") != std::string_view::npos && !is_library(*path);
-        stream.framed = true;
-        stream.exit_barrier |= at.rest().ends_with("_exit_barrier");
-        stream.joining |= at.rest().ends_with("init_process_group");
-        if (!is_library(*path))
-            stream.frame = shortened(std::string(*path) + " line " + std::to_string(*number));
-        return true;
-    }
-    stream.block = Stream::Block::none;
-    --open_blocks_;
-    if (!is_exception_line(message)) return false;
-    add_exception(line, raw, stream);
-    return true;
 }
 
 void FailureLog::add_exception(const PrefixedLine& line, std::string_view raw, Stream& stream) {
@@ -244,6 +155,7 @@ void FailureLog::add_exception(const PrefixedLine& line, std::string_view raw, S
         event.role = match->line->role;
         event.of = match->line->of;
         event.line_id = match->line->id;
+        event.general = match->line->general;
         event.says = match->line->says;
         event.advice = match->line->advice;
         fill(event, match->captures, *match->line);
@@ -266,6 +178,19 @@ void FailureLog::add_exception(const PrefixedLine& line, std::string_view raw, S
     // The first of a chain is the cause, what was raised while it was handled is its consequence.
     if (stream.chained && event.role < Role::consequence) event.role = Role::teardown;
     stream.chained = false;
+    const std::optional<std::size_t> outer = std::exchange(stream.outer, std::nullopt);
+    if (const auto local = std::exchange(stream.inner_rank, std::nullopt);
+        local && !event.origin.local_rank)
+        event.origin.local_rank = local;
+    if (outer) {  // it only hands on what another process has met
+        Event& quoting = evidence_.events[*outer];
+        if (quoting.of != nullptr && quoting.of->id == "data-worker") {
+            quoting.frame = event.frame;
+            quoting.evidence += " | " + event.evidence;
+            return;
+        }
+        quoting.role = Role::teardown;
+    }
     // PyTorch labels what its hook for uncaught exceptions prints (2.4 and later).
     event.uncaught = line.origin.rank.has_value() && raw.find("[rank") != raw.npos;
     event.of_main = stream.main;
@@ -360,18 +285,16 @@ bool FailureLog::take_special(const Catalogue::Match& match, const Origin& origi
 void FailureLog::take(const Catalogue::Match& match, const Origin& origin, std::string_view raw,
                       Stream& stream, bool of_nccl) {
     const KnownLine& line = *match.line;
-    if (line.id == "traceback" || line.id == "table") {
-        ++open_blocks_;
-        stream.block = line.id == "table" ? Stream::Block::table : Stream::Block::traceback;
-        stream.first_observed = false;
-        stream.frame.clear();
-        stream.agent = stream.exit_barrier = stream.joining = false;
-        stream.framed = stream.main = false;
-        return;
-    }
-    if (line.id == "missing-ranks") {
-        if (stream.block == Stream::Block::none) ++open_blocks_;
-        stream.block = Stream::Block::missing_ranks;
+    using Block = Stream::Block;
+    if (line.id == "table") return open(stream, Block::table);
+    if (line.id == "rich-traceback") return open(stream, Block::box);
+    if (line.id == "traceback") return open(stream, Block::traceback);
+    if (line.id == "missing-ranks") return open(stream, Block::missing_ranks);
+    if (line.id == "inner" || line.id == "inner-traceback") {
+        for (const auto& [id, position] : stream.recent)
+            if (id == "exception") stream.outer = position;
+        stream.inner_rank = small(match.captures.number("local_rank"));
+        if (line.id == "inner-traceback") open(stream, Block::traceback);
         return;
     }
     if (line.id == "chained") {
@@ -392,6 +315,7 @@ void FailureLog::take(const Catalogue::Match& match, const Origin& origin, std::
     event.role = line.role;
     event.of = line.of;
     event.line_id = line.id;
+    event.general = line.general;
     event.says = line.says;
     event.advice = line.advice;
     fill(event, match.captures, line);

@@ -11,6 +11,7 @@
 
 #include "detect/nccl_log/line.hpp"
 #include "launcher/failures/evidence.hpp"
+#include "launcher/failures/labels.hpp"
 #include "launcher/failures/verdict.hpp"
 
 namespace toporun::launcher::failures {
@@ -35,7 +36,9 @@ class FailureLog {
 
     /// No block of lines is open that any line may end, no event that lines may show to have been
     /// dealt with, and no word is known to be a host.
-    bool is_idle() const { return open_blocks_ == 0 && open_streams_ == 0 && pdsh_hosts_.empty(); }
+    bool is_idle() const {
+        return open_blocks_ == 0 && open_streams_ == 0 && pdsh_hosts_.empty() && labels_.empty();
+    }
     /// True for a line whose prefixes tell of no rank that is not known yet. While is_idle() only.
     bool tells_no_rank(std::string_view line) const;
     /// Lines without an anchor that tell of no rank.
@@ -54,18 +57,21 @@ class FailureLog {
   private:
     /// What a stream of lines is in the middle of.
     struct Stream {
-        enum class Block { none, traceback, table, missing_ranks } block = Block::none;
+        enum class Block { none, traceback, table, missing_ranks, box } block = Block::none;
         // traceback
         std::string frame;   ///< innermost of the user's own
         bool agent = false;  ///< of a launcher written in Python
         bool exit_barrier = false;
-        bool chained = false;  ///< the exception is a consequence of the one before
-        bool joining = false;  ///< of init_process_group
-        bool framed = false;   ///< the first frame was read
-        bool main = false;     ///< and is that of the main program
+        bool chained = false;              ///< the exception is a consequence of the one before
+        bool joining = false;              ///< of init_process_group
+        std::optional<std::size_t> outer;  ///< exception that quotes the one to come
+        std::optional<int> inner_rank;     ///< local rank of that one
+        bool framed = false;               ///< the first frame was read
+        bool main = false;                 ///< and is that of the main program
         // table
         bool first_observed = false;
         std::optional<TableRow> row;
+        bool recorded = false;  ///< the row's own traceback is read
         // lines that add to an event
         std::size_t lines_since = 0;
         std::vector<std::pair<std::string, std::size_t>> recent;  ///< line id, event
@@ -83,7 +89,15 @@ class FailureLog {
     void add_interfaces(const std::vector<detect::nccl_log::Interface>& interfaces);
     void add_old_interface(std::string_view message);
     void add_message(const PrefixedLine& line, std::string_view raw, Stream& stream);
-    bool in_table(std::string_view message, Stream& stream);
+    bool in_table(const PrefixedLine& line, std::string_view raw, Stream& stream);
+    bool in_recorded(const PrefixedLine& line, std::string_view raw, Stream& stream);
+    bool in_box(const PrefixedLine& line, std::string_view raw, Stream& stream);
+    void open(Stream& stream, Stream::Block block);
+    void strip_label(PrefixedLine& line);
+    void learn_label(const PrefixedLine& line);
+    void add_frame(std::string_view message, Stream& stream);
+    void warn(const detect::nccl_log::Record& record, std::string_view raw);
+    void add_trail(const detect::nccl_log::Record& record, int code);
     bool in_traceback(const PrefixedLine& line, std::string_view raw, Stream& stream);
     void add_exception(const PrefixedLine& line, std::string_view raw, Stream& stream);
     void end_row(Stream& stream);
@@ -105,6 +119,9 @@ class FailureLog {
     std::unordered_map<std::string, Stream> streams_;  ///< of the present file
     std::map<std::string, std::size_t> kept_;          ///< event by stream and line
     std::set<std::string, std::less<>> pdsh_hosts_;
+    Labels labels_;
+    std::optional<Event> warned_;  ///< NCCL's latest warning
+    std::int64_t warned_tid_ = 0;
     std::vector<std::uint16_t> candidates_;
     /// By the low bits of the process id: a node's ranks take turns.
     std::array<std::map<std::pair<std::string, std::int64_t>, NcclProcess>::value_type*, 64>

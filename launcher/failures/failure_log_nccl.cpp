@@ -1,4 +1,5 @@
 #include <span>
+#include <utility>
 
 #include "launcher/failures/failure_log.hpp"
 
@@ -51,6 +52,30 @@ NcclProcess* FailureLog::process_of(const detect::nccl_log::Record& record) {
     return &known->second;
 }
 
+/// A warning is an error where NCCL gives up right after it: add_trail().
+void FailureLog::warn(const detect::nccl_log::Record& record, std::string_view raw) {
+    warned_ = event_of({}, raw);
+    warned_->origin.host = record.host;
+    warned_->origin.pid = record.pid;
+    warned_tid_ = record.tid;
+}
+
+/// `init.cc:1358 -> 3`, directly after a warning of the same thread. The codes are those of nccl.h.
+void FailureLog::add_trail(const detect::nccl_log::Record& record, int code) {
+    constexpr std::array<std::string_view, 6> kClasses = {
+        "", "nccl-cuda", "nccl-system", "nccl-internal", "nccl-usage", "nccl-usage"};
+    if (!warned_ || warned_tid_ != record.tid || warned_->origin.pid != record.pid) return;
+    Event event = *std::exchange(warned_, std::nullopt);
+    if (code <= 0 || code >= static_cast<int>(kClasses.size())) return;
+    event.role = Role::ambiguous;
+    event.general = true;
+    event.of = catalogue_.find_class(kClasses[static_cast<std::size_t>(code)]);
+    event.line_id = "trail";
+    const Origin origin = event.origin;
+    const std::size_t position = keep(std::move(event));
+    if (position != SIZE_MAX) watch(position, true, stream_of(origin));
+}
+
 /// Which process is which rank, and how its log ends.
 void FailureLog::add_nccl(const detect::nccl_log::Line& line, NcclProcess& process) {
     const detect::nccl_log::Record& record = line.record;
@@ -88,6 +113,7 @@ void FailureLog::add_nccl(const detect::nccl_log::Line& line, NcclProcess& proce
     constexpr int kRemoteError = 6;  // nccl.h ncclRemoteError
     const auto* trail = std::get_if<detect::nccl_log::ErrorTrail>(&line.event);
     if (trail != nullptr && trail->code == kRemoteError) process.failed = true;
+    if (trail != nullptr) add_trail(record, trail->code);
 }
 
 }  // namespace toporun::launcher::failures

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <tuple>
 
 #include "base/text.hpp"
@@ -16,16 +17,25 @@ int level(Role role) {
     return role == Role::external ? 0 : role == Role::outside ? 0 : static_cast<int>(role);
 }
 
+/// A kill and a crash make the others end with 1, or abort; hardly ever the other way round.
+int weakness_of_end(const Event& event) {
+    if (event.of != nullptr && event.of->id == "silent-exit") return 2;
+    return event.signal == SIGABRT ? 1 : 0;
+}
+
 /// Of one level the more telling first: evidence bound to a rank or node before an ending, a
 /// special class before a plain exception, a rank that is known before none.
 int rank_within_level(const Event& event, const Ranks& ranks) {
     if (event.role == Role::external) return 3;
     if (event.line_id == "gloo-timeout") return 4;  // judged in lag.cpp
-    const bool general =
+    const bool plain =
         event.of != nullptr && (event.of->id == "user-exception" || event.of->id == "native-crash");
+    const bool general =
+        event.general || (plain && event.role == Role::cause && event.frame.empty());
     const bool placed = ranks.of(event).has_value() || event.ranks.size() > 1;
     if (event.role == Role::outside) return placed && !event.node.empty() ? 0 : placed ? 1 : 2;
-    return (placed ? 0 : 1) + (general && event.role == Role::cause && event.frame.empty() ? 1 : 0);
+    if (event.role == Role::hint) return (placed ? 0 : 1) + 2 * weakness_of_end(event);
+    return (placed ? 0 : 1) + (general ? 1 : 0);
 }
 
 const Event* strongest(const std::vector<Event>& events, const Ranks& ranks, int attempt) {
@@ -88,6 +98,7 @@ Confidence confidence_of(const Event& event, const Company& company, bool all) {
         case Role::external:
             return Confidence::certain;
         case Role::cause:
+            if (event.of->severity == "unknown") return Confidence::likely;
             return all || company.ranks.size() <= 1 ? Confidence::certain : Confidence::likely;
         case Role::hint:
         case Role::lag:
@@ -200,9 +211,34 @@ void complete(Event& first, const std::vector<Event>& events, const Ranks& ranks
             source = &event;
         }
     }
+    // A traceback without a label, and one rank that ended with an error by itself.
+    const Event* failed = nullptr;
+    std::size_t rows = 0;
+    for (const Event& event : events) {
+        const bool row = event.line_id == "table-row" && event.place.file == first.place.file &&
+                         event.attempt == first.attempt;
+        rows += row ? 1 : 0;
+        if (row && event.code.value_or(0) > 0) failed = &event;
+    }
+    if (found.empty() && first.role == Role::cause && !first.frame.empty() && rows == 1 &&
+        failed != nullptr && failed->ranks.size() == 1) {
+        found.insert(failed->ranks.front());
+        source = failed;
+    }
     if (found.size() != 1) return;
     first.ranks = {*found.begin()};
     if (first.node.empty()) first.node = source->node;
+}
+
+/// Rows of the table that say the same: none of their ranks is known to be the first.
+void join_rows(Event& first, const std::vector<Event>& events) {
+    if (first.line_id != "table-row") return;
+    std::set<int> same;
+    for (const Event& event : events)
+        if (event.line_id == first.line_id && event.role == first.role && event.of == first.of &&
+            event.code == first.code && event.attempt == first.attempt)
+            same.insert(event.ranks.begin(), event.ranks.end());
+    if (same.size() > 1) first.ranks.assign(same.begin(), same.end());
 }
 
 Verdict verdict_of(const Event& first, const std::vector<Event>& events, const Evidence& evidence,
@@ -276,6 +312,7 @@ std::optional<Verdict> judge(const Evidence& evidence, const Catalogue& catalogu
     }
     Event cause = *first;
     complete(cause, events, ranks);
+    join_rows(cause, events);
     return verdict_of(cause, events, evidence, ranks);
 }
 

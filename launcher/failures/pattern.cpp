@@ -15,9 +15,10 @@ constexpr std::size_t kLongestNumber = 20;
 constexpr std::size_t kLongestWord = 256;
 constexpr std::size_t kNoMatch = std::string_view::npos;
 
-constexpr std::array<std::string_view, 18> kNumbers = {
-    "rank", "rank_b", "local_rank", "task",  "pid", "signal", "code",  "seq", "enqueued",
-    "done", "ran_ms", "limit_ms",   "count", "gpu", "xid",    "other", "in",  "out"};
+constexpr std::array<std::string_view, 19> kNumbers = {
+    "status", "rank", "rank_b",   "local_rank", "task",   "pid",      "signal",
+    "code",   "seq",  "enqueued", "done",       "ran_ms", "limit_ms", "count",
+    "gpu",    "xid",  "other",    "in",         "out"};
 constexpr std::array<std::string_view, 4> kWords = {"node", "host", "op", "word"};
 
 template <std::size_t N>

@@ -243,7 +243,8 @@ bool pdsh_label(Cursor& at, Origin& origin, const std::set<std::string, std::les
 std::string stream_key(const Origin& origin) {
     const auto number = [](const auto& value) { return value ? std::to_string(*value) : "-"; };
     return number(origin.rank) + ' ' + number(origin.local_rank) + ' ' + number(origin.task) + ' ' +
-           number(origin.pid) + ' ' + origin.host;
+           number(origin.pid) + ' ' + origin.host +
+           (origin.label.empty() ? "" : ' ' + origin.label);
 }
 
 std::string_view cleaned(std::string_view line, std::string& store) {

@@ -48,13 +48,22 @@ void judge_status(Event& event, const Evidence& evidence, const Catalogue& catal
             return other.role == role && of_rank(other, ranks, rank);
         });
     };
+    // A watchdog's line without a label may be of any rank.
+    const bool waited_unnamed =
+        std::any_of(evidence.work.begin(), evidence.work.end(), [&](const WorkState& state) {
+            return state.attempt == event.attempt && !ranks.of(state.origin, state.place.file);
+        });
     event.role = Role::teardown;
     if (status.signal) {
         const int signal = *status.signal;
         event.signal = signal;
         // An abort follows a watchdog's line, which says more.
-        if (signal == SIGABRT && told(Role::ambiguous)) return;
-        if (is_crash(signal)) {
+        if (signal == SIGABRT && (told(Role::ambiguous) || waited_unnamed)) return;
+        if (signal == SIGBUS) {
+            event.role = Role::hint;
+            event.of = catalogue.find_class("shm-full");
+            event.says = "ended by SIGBUS: mostly shared memory is full";
+        } else if (is_crash(signal)) {
             event.role = Role::hint;
             event.of = catalogue.find_class("native-crash");
             event.says = fmt::format("ended by {}", signal_name(signal));
@@ -109,6 +118,13 @@ std::vector<Event> with_statuses(const Evidence& evidence, const Catalogue& cata
     std::vector<Event> events = evidence.events;
     for (Event& event : events)  // a task of several ranks: its number is none of theirs
         if (event.by_task && evidence.slurm_agents) event.ranks.clear();
+    const auto in_table = [&](const Event& event) {
+        return std::any_of(evidence.table.begin(), evidence.table.end(), [&](const TableRow& row) {
+            return row.pid && row.pid == event.origin.pid;
+        });
+    };
+    for (Event& event : events)  // a table that is cut off, or never came
+        if (event.line_id == "agent-failed" && !in_table(event)) event.role = Role::hint;
     for (Event& event : events)
         if (event.of == nullptr && event.role == Role::hint)
             judge_status(event, evidence, catalogue, ranks);

@@ -73,6 +73,20 @@ void weigh_kernel_kill(Event& event, const std::vector<Event>& events, const Evi
         event.role = Role::noise;
 }
 
+/// A kernel's log goes back for weeks. What a rank says of itself stands against an old Xid, unless
+/// that names a process of the job, or the rank's words are what a GPU's failure looks like.
+bool explained_otherwise(const Event& xid, const std::vector<Event>& events, const Ranks& ranks) {
+    if (ranks.of(xid)) return false;
+    return std::any_of(events.begin(), events.end(), [](const Event& other) {
+        if (other.role != Role::cause || other.of == nullptr) return false;
+        for (const char* gpu :
+             {"cuda-error", "gpu-hardware", "nvlink-fabric", "cuda-illegal-access", "nccl-cuda",
+              "nccl-internal", "native-crash"})
+            if (other.of->id == gpu) return false;
+        return true;
+    });
+}
+
 }  // namespace
 
 void weigh(std::vector<Event>& events, const Evidence& evidence, const Ranks& ranks) {
@@ -86,6 +100,10 @@ void weigh(std::vector<Event>& events, const Evidence& evidence, const Ranks& ra
     // in one direction: a failure before it in its file.
     for (Event& event : events)
         if (event.role == Role::external && failure_before(events, event))
+            event.role = Role::teardown;
+    for (Event& event : events)
+        if (event.line_id == "xid" && event.role == Role::outside &&
+            explained_otherwise(event, events, ranks))
             event.role = Role::teardown;
     for (Event& event : events) {
         if (event.role == Role::outside &&
