@@ -44,7 +44,9 @@ Share share_of_rank(const Inputs& inputs, const PlacementDecision& placement) {
     share.ranks = std::max(1, static_cast<int>(placement.ranks.size()));
     share.gpu = !placement.ranks.empty() && placement.ranks.front().gpu.has_value();
     // A task that sees one GPU of its own has it whatever its local rank.
-    if (inputs.job.task_of_step) share.gpu = !inputs.visible.empty();
+    const Job& job = inputs.job;  // which GPU a rank uses need not be known
+    if (job.task_of_step || !job.gpu_bind.empty() || !job.rank_gpus_unknown.empty())
+        share.gpu = !inputs.visible.empty();
     share.cores = placement.ranks.empty() ? all : placement.cores_each;
     share.unbound = all / share.ranks;
     if (share.partial) {

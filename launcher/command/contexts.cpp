@@ -38,18 +38,36 @@ std::string contexts_problem(const std::vector<Context>& contexts) {
 }
 
 Command add_programs(Command command, const std::vector<Context>& contexts, const Host& host) {
+    std::vector<Environment> sets;
     for (const Context& context : contexts) {
+        Environment& set = sets.emplace_back();
         for (const Given& given : context.scan.given)
             if (given.meaning == Meaning::given_variable)
                 add_assignments(
-                    command.given.set,
-                    given.second.empty() ? given.value : given.value + "=" + given.second, '\0');
+                    set, given.second.empty() ? given.value : given.value + "=" + given.second,
+                    '\0');
+        for (const auto& [name, value] : set) command.given.set[name] = value;
         if (context.scan.program >= context.end || !context.scan.problem.empty()) continue;
         command.program_at.push_back(context.scan.program);
         const std::vector<std::string> words(
             command.argv.begin(), command.argv.begin() + static_cast<std::ptrdiff_t>(context.end));
         if (command.program.empty())
             command.program = innermost_program(words, context.scan.program, host);
+    }
+    // Each context's GPUs are its own: the last one's are not those of all ranks.
+    for (const Environment& set : sets) {
+        for (const auto& [name, value] : set) {
+            const bool same =
+                std::all_of(sets.begin(), sets.end(),
+                            [&, &name = name, &value = value](const Environment& one) {
+                                const auto found = one.find(name);
+                                return found != one.end() && found->second == value;
+                            });
+            if (same || !name.ends_with("VISIBLE_DEVICES")) continue;
+            command.given.set.erase(name);
+            command.job.rank_gpus_unknown =
+                fmt::format("each part of the command line has a {} of its own", name);
+        }
     }
     return command;
 }

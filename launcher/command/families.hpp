@@ -6,6 +6,7 @@
 
 #include "launcher/command/command.hpp"
 #include "launcher/command/options.hpp"
+#include "launcher/command/prefixes.hpp"
 #include "launcher/command/site.hpp"
 
 /// One function for each family of launchers. `command` holds argv and executable, `site` the
@@ -68,6 +69,13 @@ Command insert_words(Command command, std::vector<Edit> edits);
 /// Adds the `NAME=VALUE` parts of `text` to `variables`, split at `separator` (NUL: one part).
 void add_assignments(std::map<std::string, std::string>& variables, const std::string& text,
                      char separator);
+
+/// What stands in front of a program behind the launcher does to its variables.
+void add_given(GivenVariables& given, const Peeled& peeled);
+
+/// One task a node that may start ranks by itself, a shell or a launcher: their number is not
+/// known.
+void forget_one_rank(Command& command, std::size_t word, const Host& host);
 
 /// The command with the shim by PYTHON_EXEC. Without a known interpreter the shim asks its parent.
 Command use_python_exec(Command command);

@@ -130,8 +130,15 @@ std::optional<int> ranks_per_node_of(const std::string& policy) {
     return positive_count(parts[1]);
 }
 
-/// The ranks that one node gets; nothing when the launcher decides by slots.
-std::optional<int> ranks_of(const Scan& scan, const Places& places) {
+/// `--map-by node`, `--bynode`: round the hosts; or a rank file.
+bool is_divided(const Scan& scan) {
+    if (last_given(scan, Meaning::rank_file) != nullptr) return true;
+    const Given* given = last_given(scan, Meaning::map_policy);
+    return given != nullptr && (given->name == "bynode" || given->value.starts_with("node"));
+}
+
+/// The ranks that one node gets; nothing when the launcher decides by slots (`by_slot`).
+std::optional<int> ranks_of(const Scan& scan, const Places& places, bool by_slot) {
     const auto nodes = static_cast<int>(std::max<std::size_t>(places.hosts.size(), 1));
     const Given* total = last_given(scan, Meaning::total_ranks);
     const auto count = total == nullptr ? std::nullopt : positive_count(total->value);
@@ -141,16 +148,42 @@ std::optional<int> ranks_of(const Scan& scan, const Places& places) {
     if (last_given(scan, Meaning::one_rank_per_node) != nullptr) return 1;
     if (const Given* given = last_given(scan, Meaning::map_policy))
         if (const auto ranks = ranks_per_node_of(given->value)) return ranks;
-    if (count && *count % nodes == 0) return *count / nodes;
+    if (count && *count % nodes == 0 && (!by_slot || is_divided(scan))) return *count / nodes;
     return total == nullptr && nodes == 1 ? places.slots : std::nullopt;
 }
 
-env::Job read_counts(env::Job job, const std::vector<Context>& contexts, const Places& places) {
+/// Open MPI's ranks of one context where no option divides them: the hosts take their slots in
+/// order (mpirun(1), --map-by). `policy`: the parameter for it.
+std::optional<int> ranks_by_slot(Places& places, const std::vector<Context>& contexts,
+                                 const std::string& policy) {
+    if (contexts.size() != 1 || places.unknown || places.order.size() < 2) return std::nullopt;
+    const Scan& scan = contexts.front().scan;
+    for (const Meaning other : {Meaning::ranks_per_node, Meaning::one_rank_per_node,
+                                Meaning::rank_file, Meaning::map_policy})
+        if (last_given(scan, other) != nullptr) return std::nullopt;
+    const auto total = given_count(scan, Meaning::total_ranks);
+    return total && policy.empty() ? fill_by_slot(places, *total) : std::nullopt;
+}
+
+/// Hydra gives each host its -ppn ranks until the total is reached.
+void leave_out_hosts(Places& places, const std::vector<Context>& contexts) {
+    if (contexts.size() != 1 || places.unknown) return;
+    const auto each = given_count(contexts.front().scan, Meaning::ranks_per_node);
+    const auto total = given_count(contexts.front().scan, Meaning::total_ranks);
+    if (!each || !total) return;
+    const auto used = static_cast<std::size_t>((*total + *each - 1) / *each);
+    if (used >= places.order.size()) return;
+    places.order.resize(used);
+    places.hosts = {places.order.begin(), places.order.end()};
+}
+
+env::Job read_counts(env::Job job, const std::vector<Context>& contexts, const Places& places,
+                     bool by_slot) {
     if (!places.unknown)
         job.nodes = static_cast<int>(std::max<std::size_t>(places.hosts.size(), 1));
     int sum = 0;
     for (const Context& context : contexts) {
-        const auto ranks = places.unknown ? std::nullopt : ranks_of(context.scan, places);
+        const auto ranks = places.unknown ? std::nullopt : ranks_of(context.scan, places, by_slot);
         if (!ranks) return job;
         sum += *ranks;
     }
@@ -209,14 +242,19 @@ Command recognise_openmpi(Command command, const Site& site, int major,
     if (const std::string problem = contexts_problem(contexts); !problem.empty())
         return export_only(std::move(command), problem);
     Places places = read_places(contexts, parameters, environment, host);
+    const auto each = ranks_by_slot(
+        places, contexts,
+        parameters.first({"rmaps_base_mapping_policy", "rmaps_default_mapping_policy"}));
     const std::string away = settle_places(command.job, places, host);
     places.hosts = distinct_hosts(places.hosts, host);
-    command.job = read_counts(std::move(command.job), contexts, places);
+    command.job = read_counts(std::move(command.job), contexts, places, true);
+    if (each) command.job.ranks_per_node = each;
     const Binding binding = read_binding(contexts, parameters);
     command.job.binding_given = binding.given;
     command.job.user_binds = binding.binds;
     add_assignments(command.given.set, parameters.first({"mca_base_env_list"}), ';');
     command = add_programs(std::move(command), contexts, host);
+    if (contexts.size() == 1) forget_one_rank(command, contexts.front().scan.program, host);
     if (!away.empty())
         return insert_shim_on_hosts(std::move(command), site, program_words(contexts), host, away);
     return insert_shim(std::move(command), site, program_words(contexts), host);
@@ -230,9 +268,10 @@ Command recognise_hydra(Command command, const Site& site, const Environment& en
     if (const std::string problem = contexts_problem(contexts); !problem.empty())
         return export_only(std::move(command), problem);
     Places places = hydra_places(contexts, environment, host);
+    leave_out_hosts(places, contexts);
     const std::string away = settle_places(command.job, places, host);
     places.hosts = distinct_hosts(places.hosts, host);
-    command.job = read_counts(std::move(command.job), contexts, places);
+    command.job = read_counts(std::move(command.job), contexts, places, false);
     for (const Context& context : contexts) {
         const Given* policy = last_given(context.scan, Meaning::bind_policy);
         command.job.binding_given = command.job.binding_given || policy != nullptr;
@@ -242,6 +281,7 @@ Command recognise_hydra(Command command, const Site& site, const Environment& en
                                   last_given(context.scan, Meaning::narrows_variables) != nullptr;
     }
     command = add_programs(std::move(command), contexts, host);
+    if (contexts.size() == 1) forget_one_rank(command, contexts.front().scan.program, host);
     if (!away.empty())
         return insert_shim_on_hosts(std::move(command), site, program_words(contexts), host, away);
     return insert_shim(std::move(command), site, program_words(contexts), host);

@@ -30,13 +30,14 @@ namespace {
         flag("do-not-launch", Meaning::opaque), flag("help", Meaning::no_launch),                 \
         flag("h", Meaning::no_launch), flag("version", Meaning::no_launch),                       \
         flag("V", Meaning::no_launch), flag("q"), flag("quiet"), flag("v"), flag("verbose"),      \
-        flag("allow-run-as-root"), flag("bycore"), flag("bynode"), flag("byslot"),                \
-        flag("nolocal", Meaning::host_file), flag("oversubscribe"), flag("nooversubscribe"),      \
-        flag("report-bindings"), flag("tag-output"), flag("timestamp-output"), flag("xml"),       \
-        flag("merge-stderr-to-stdout"), flag("display-map"), flag("display-allocation"),          \
-        flag("display-devel-map"), flag("display-devel-allocation"), flag("display-topo"),        \
-        flag("display-diffable-map"), flag("use-hwthread-cpus"), flag("do-not-resolve"),          \
-        flag("noprefix"), flag("enable-recovery"), flag("disable-recovery"), flag("continuous"),  \
+        flag("allow-run-as-root"), flag("bycore"), flag("bynode", Meaning::map_policy),           \
+        flag("byslot"), flag("nolocal", Meaning::host_file), flag("oversubscribe"),               \
+        flag("nooversubscribe"), flag("report-bindings"), flag("tag-output"),                     \
+        flag("timestamp-output"), flag("xml"), flag("merge-stderr-to-stdout"),                    \
+        flag("display-map"), flag("display-allocation"), flag("display-devel-map"),               \
+        flag("display-devel-allocation"), flag("display-topo"), flag("display-diffable-map"),     \
+        flag("use-hwthread-cpus"), flag("do-not-resolve"), flag("noprefix"),                      \
+        flag("enable-recovery"), flag("disable-recovery"), flag("continuous"),                    \
         flag("leave-session-attached"), flag("novm"), flag("debug-daemons"),                      \
         flag("debug-daemons-file"), flag("get-stack-traces"), flag("index-argv-by-rank"),         \
         flag("report-state-on-timeout"), flag("report-child-jobs-separately"),                    \

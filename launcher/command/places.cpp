@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/text.hpp"
 #include "launcher/command/families.hpp"
+#include "launcher/command/options.hpp"
 
 namespace toporun::launcher {
 namespace {
@@ -25,9 +28,16 @@ void add_host_file(Places& places, const std::string& path, bool ranks, const Ho
             const std::size_t equals = line.find('=');
             line = equals == std::string::npos ? "" : trim(line.substr(equals + 1));
         }
+        const std::string options = line.substr(std::min(line.size(), line.find_first_of(" \t")));
         line = line.substr(0, line.find_first_of(" \t"));
         if (ranks && line.starts_with('+')) places.unknown = true;
-        if (!line.empty()) places.add(without_slots(line));
+        if (line.empty()) continue;
+        places.add(without_slots(line));
+        const std::size_t slots = options.find(" slots=");
+        if (slots == std::string::npos) continue;
+        const std::string number = options.substr(slots + 7);
+        if (const auto count = positive_count(number.substr(0, number.find_first_of(" \t"))))
+            places.slots_of[without_slots(line)] += *count;
     }
 }
 
@@ -40,8 +50,9 @@ void add_host_list(Places& places, const std::string& list) {
         const std::size_t colon = name.rfind(':');
         const auto slots = colon == std::string::npos ? std::optional<long long>(1)
                                                       : to_integer(name.substr(colon + 1));
-        if (slots && *slots > 0 && *slots < 100'000)
-            places.slots = places.slots.value_or(0) + static_cast<int>(*slots);
+        if (!slots || *slots <= 0 || *slots >= 100'000) continue;
+        places.slots = places.slots.value_or(0) + static_cast<int>(*slots);
+        places.slots_of[without_slots(name)] += static_cast<int>(*slots);
     }
 }
 
@@ -66,6 +77,27 @@ std::set<std::string> distinct_hosts(const std::set<std::string>& names, const H
     for (const std::string& name : names)
         hosts.insert(is_this_host(name, host) ? "localhost" : name);
     return hosts;
+}
+
+std::optional<int> fill_by_slot(Places& places, int ranks) {
+    std::vector<std::string> used;
+    std::optional<int> each;
+    bool equal = true;
+    int left = ranks;
+    for (const std::string& host : places.order) {
+        if (left == 0) break;
+        const auto slots = places.slots_of.find(host);
+        if (slots == places.slots_of.end()) return std::nullopt;
+        const int here = std::min(left, slots->second);
+        equal = equal && (!each || *each == here);
+        each = here;
+        left -= here;
+        used.push_back(host);
+    }
+    if (left > 0 || used.empty()) return std::nullopt;  // more ranks than slots
+    places.order = used;
+    places.hosts = {used.begin(), used.end()};
+    return equal ? each : std::nullopt;
 }
 
 std::string other_host(const Places& places, const Host& host) {

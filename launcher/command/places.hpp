@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -19,6 +20,7 @@ struct Places {
     std::vector<std::string> order;  ///< the same as they were named
     bool unknown = false;            ///< a list that cannot be read here
     std::optional<int> slots;
+    std::map<std::string, int> slots_of;  ///< of the hosts that name a number
 
     void add(const std::string& name) {
         if (hosts.insert(name).second) order.push_back(name);
@@ -37,6 +39,10 @@ void add_allocation(Places& places, const Environment& environment, const Host& 
 std::set<std::string> distinct_hosts(const std::set<std::string>& names, const Host& host);
 /// A host of `places` that is not this one; "" = none is named.
 std::string other_host(const Places& places, const Host& host);
+
+/// Leaves the hosts that get ranks when each takes its slots in order. Returns the ranks of each of
+/// them; nothing where the hosts' slots are not known or the hosts get different numbers.
+std::optional<int> fill_by_slot(Places& places, int ranks);
 
 /// Why ranks may start on another host; "" = they start here.
 std::string not_here(const Places& places, const Host& host);

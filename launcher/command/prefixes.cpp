@@ -19,6 +19,8 @@ struct Prefix {
     bool only_after_dashes = false;     ///< many options: only `--` or a launcher's name is trusted
     std::string_view not_with = {};     ///< options with which it acts on a process that runs
     bool binds = false;                 ///< chooses CPUs
+    std::string_view binds_with = {};   ///< ... only with one of these options
+    bool long_values = false;           ///< every long option without `=` takes the next word
 };
 
 constexpr std::string_view kContainerValues =
@@ -35,7 +37,8 @@ constexpr std::array kPrefixes = {
            .values =
                "-C --physcpubind -N --cpunodebind -m --membind -i --interleave -p --preferred "
                "-w --weighted-interleave -P --preferred-many",
-           .binds = true},
+           .binds = true,
+           .binds_with = "-C --physcpubind -N --cpunodebind"},  // the others are about memory
     Prefix{.name = "taskset", .positionals = 1, .not_with = "-p --pid", .binds = true},
     Prefix{.name = "hwloc-bind",
            .values = "--mempolicy",
@@ -63,7 +66,8 @@ constexpr std::array kPrefixes = {
                      "--force-overwrite -b --backtrace -d --duration -y --delay -e --env-var "
                      "-x --stop-on-exit --capture-range-end --gpu-metrics-devices "
                      "--gpu-metrics-device --cuda-graph-trace --kill --wait -n --inherit-env",
-           .subcommands = "profile launch"},
+           .subcommands = "profile launch",
+           .long_values = true},
     Prefix{.name = "conda",
            .place = Place::own_path,
            .values = "-n --name -p --prefix --cwd",
@@ -171,12 +175,28 @@ const Prefix* find_prefix(const std::string& word) {
     return found == kPrefixes.end() ? nullptr : &*found;
 }
 
+bool takes_next(const std::string& word, const Prefix& prefix) {
+    return prefix.long_values && word.starts_with("--") && word != "--help" &&
+           word.find('=') == std::string::npos;
+}
+
+/// One of the options by which the prefix chooses CPUs is among words[0...]: `-N 0`, `-N0`,
+/// `--cpunodebind=0`.
+bool chooses_cpus(std::span<const std::string> words, const Prefix& prefix) {
+    if (!prefix.binds || prefix.binds_with.empty()) return prefix.binds;
+    return std::any_of(words.begin(), words.end(), [&](const std::string& word) {
+        const bool two_dashes = word.starts_with("--");
+        return has_word(prefix.binds_with,
+                        two_dashes ? word.substr(0, word.find('=')) : word.substr(0, 2));
+    });
+}
+
 std::size_t skip_options(std::span<const std::string> argv, std::size_t at, const Prefix& prefix) {
     while (at < argv.size()) {
         const std::string& word = argv[at];
         if (word == "--") return at + 1;
         if (word.size() > 1 && word[0] == '-')
-            at += has_word(prefix.values, word) ? 2 : 1;
+            at += has_word(prefix.values, word) || takes_next(word, prefix) ? 2 : 1;
         else if (prefix.assignments && is_assignment(word))
             ++at;
         else
@@ -308,7 +328,8 @@ Peeled peel_prefixes(std::span<const std::string> argv, std::size_t first) {
         peeled.prefixes.push_back(name);
         if (prefix->place == Place::shell && !peeled.opaque) peeled.shell = peeled.inner;
         if (prefix->place == Place::own_path) peeled.own_path = name;
-        if (prefix->binds) peeled.binds = name;
+        if (chooses_cpus(argv.subspan(peeled.inner, next - peeled.inner), *prefix))
+            peeled.binds = name;
         peeled.opaque =
             peeled.opaque || (prefix->place != Place::here && prefix->place != Place::own_path);
         peeled.inner = next;

@@ -160,6 +160,13 @@ std::string innermost_program(std::span<const std::string> argv, std::size_t fir
     return python.empty() ? path : python;
 }
 
+std::string rank_text(std::span<const std::string> argv, std::size_t word, const Host& host) {
+    const Peeled peeled = peel_prefixes(argv, word);
+    if (peeled.shell) return shell_text(argv, *peeled.shell, host).value_or("");
+    if (peeled.opaque || peeled.inner >= argv.size()) return {};
+    return script_text(host.find_executable(argv[peeled.inner]), host);
+}
+
 std::string shell_leaves_host(std::span<const std::string> argv, std::size_t first,
                               const Environment& environment, const Host& host) {
     const Peeled peeled = peel_prefixes(argv, first);

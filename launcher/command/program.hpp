@@ -39,6 +39,10 @@ std::string innermost_program(std::span<const std::string> argv, std::size_t fir
 std::string shell_leaves_host(std::span<const std::string> argv, std::size_t first,
                               const Environment& environment, const Host& host);
 
+/// The text that argv[word...] gives a shell: of `sh -c TEXT`, `bash train.sh`, `./train.sh`; ""
+/// for other programs and what cannot be read.
+std::string rank_text(std::span<const std::string> argv, std::size_t word, const Host& host);
+
 /// Why `path` cannot be started through the shim as the launcher would start it; "" = it can.
 /// `arguments` are looked at for the text of `sh -c`.
 std::string refuses_shim(std::span<const std::string> argv, std::size_t word,

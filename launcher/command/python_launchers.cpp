@@ -162,6 +162,92 @@ AccelerateRoute accelerate_route(const Scan& scan, const std::string& config,
     return route;
 }
 
+/// One part of a host filter, `a:0,1`: the slots are "" where it has none.
+struct HostFilter {
+    std::string name;
+    std::string slots;
+};
+
+std::vector<HostFilter> host_filter(const std::string& text, char separator) {
+    std::vector<HostFilter> filter;
+    for (const std::string& part : split(text, separator)) {
+        const std::size_t colon = part.find(':');
+        filter.push_back({std::string(trim(part.substr(0, colon))),
+                          colon == std::string::npos ? "" : part.substr(colon + 1)});
+    }
+    return filter;
+}
+
+void set_hosts(Places& places, const std::vector<std::string>& hosts) {
+    places.order = hosts;
+    places.hosts = {hosts.begin(), hosts.end()};
+}
+
+/// Leaves the hosts that are named; without a list of hosts they are the list.
+void keep_hosts(Places& places, const std::vector<HostFilter>& filter) {
+    std::vector<std::string> kept;
+    for (const HostFilter& one : filter) kept.push_back(one.name);
+    set_hosts(places, kept);
+}
+
+void drop_hosts(Places& places, const std::vector<HostFilter>& filter) {
+    std::vector<std::string> kept;
+    for (const std::string& host : places.order)
+        if (std::none_of(filter.begin(), filter.end(), [&](const HostFilter& one) {
+                return one.name == host && one.slots.empty();
+            }))
+            kept.push_back(host);
+    set_hosts(places, kept);
+}
+
+void first_hosts(Places& places, int count) {
+    if (static_cast<std::size_t>(count) >= places.order.size()) return;
+    set_hosts(places, {places.order.begin(), places.order.begin() + count});
+}
+
+std::string numbers_below(int count) {
+    std::vector<std::string> numbers;
+    for (int i = 0; i < count && i < 1024; ++i) numbers.push_back(std::to_string(i));
+    return join(numbers, ",");
+}
+
+/// The GPUs of this host that deepspeed shows to its ranks, whatever CUDA_VISIBLE_DEVICES holds
+/// (deepspeed/launcher/runner.py, parse_inclusion_exclusion and main; launch.py sets the list).
+void read_deepspeed_gpus(Command& command, const Scan& scan, const Places& places, bool hosts_named,
+                         const Environment& environment, const Host& host) {
+    constexpr const char* kList = "CUDA_VISIBLE_DEVICES";
+    const auto filter_of = [&](Meaning meaning) -> std::optional<std::string> {
+        const Given* given = last_given(scan, meaning);
+        if (given == nullptr) return std::nullopt;
+        for (const HostFilter& one : host_filter(given->value, '@'))
+            if (is_this_host(one.name, host)) return one.slots;
+        return std::nullopt;
+    };
+    const auto take = [&](const std::string& list) {
+        command.given.set[kList] = list;
+        command.job.ranks_per_node = static_cast<int>(split(list, ',').size());
+    };
+    command.job.gpu_list_by = "deepspeed chooses the GPUs of its ranks by itself";
+    const auto included = filter_of(Meaning::hosts);
+    const auto excluded = filter_of(Meaning::exclude);
+    const auto slots =
+        std::find_if(places.slots_of.begin(), places.slots_of.end(),
+                     [&](const auto& one) { return hosts_named && is_this_host(one.first, host); });
+    const bool asked = included || excluded || last_given(scan, Meaning::nodes) != nullptr;
+    if (const auto& count = command.job.ranks_per_node) return take(numbers_below(*count));
+    if (included && !included->empty()) return take(*included);
+    const std::string users = variable(environment, kList);
+    if (!hosts_named && !asked && !users.empty()) return take(users);
+    command.given.set.erase(kList);
+    command.given.removed.emplace_back(kList);
+    if (excluded && !excluded->empty())
+        command.job.rank_gpus_unknown = "deepspeed leaves out GPUs (--exclude)";
+    else if (slots != places.slots_of.end())
+        take(numbers_below(slots->second));
+    else if (!hosts_named)
+        command.job.ranks_word = command.ranks_word = "gpu";
+}
+
 }  // namespace
 
 std::vector<Given> accelerate_options(const Scan& scan, const Environment& environment,
@@ -192,6 +278,16 @@ Command recognise_accelerate(Command command, const Site& site, const Environmen
         last_given(scan, Meaning::binds) != nullptr;
     command.job.cpu_job = last_given(scan, Meaning::one_process) != nullptr;
     const AccelerateRoute route = accelerate_route(scan, config, total, command.job.nodes);
+    const bool by_mpi = last_given(scan, Meaning::host_file) != nullptr;
+    if (route.simple && !by_mpi) command.job.ranks_per_node = 1;  // simple_launcher starts one
+    const auto text_of = [&](Meaning meaning, std::string_view key) {
+        const Given* given = last_given(scan, meaning);
+        return given != nullptr ? given->value : config_value(config, key);
+    };
+    const std::string gpus = text_of(Meaning::gpu_list, "gpu_ids");
+    if (!gpus.empty() && gpus != "all") command.given.set["CUDA_VISIBLE_DEVICES"] = gpus;
+    const std::string threads = text_of(Meaning::threads, "num_cpu_threads_per_process");
+    if (!threads.empty()) command.given.set["OMP_NUM_THREADS"] = threads;
     if (!scan.guessed.empty()) {  // what stands behind it may be the program's
         command.job.nodes.reset();
         command.job.ranks_per_node.reset();
@@ -224,8 +320,10 @@ Command recognise_deepspeed(Command command, const Site& site, const Environment
     const bool hosts_named = host.read_file(hosts, 1).has_value();
     if (hosts_named) add_host_file(places, hosts, false, host);
     if (const Given* given = last_given(scan, Meaning::hosts))
-        for (const std::string& part : split(given->value, '@'))
-            places.add(part.substr(0, part.find(':')));
+        keep_hosts(places, host_filter(given->value, '@'));
+    if (const Given* given = last_given(scan, Meaning::exclude))
+        drop_hosts(places, host_filter(given->value, '@'));
+    if (const auto nodes = given_count(scan, Meaning::nodes)) first_hosts(places, *nodes);
     // Each node runs its own deepspeed with --no_ssh; without a host file it stays here.
     const bool own_node = last_given(scan, Meaning::one_rank_per_node) != nullptr;
     const std::string away = settle_places(command.job, own_node ? Places{} : places, host);
@@ -236,6 +334,7 @@ Command recognise_deepspeed(Command command, const Site& site, const Environment
     if (!command.job.nodes && !places.hosts.empty())
         command.job.nodes = static_cast<int>(distinct_hosts(places.hosts, host).size());
     command.job.ranks_per_node = given_count(scan, Meaning::ranks_per_node);
+    if (away.empty()) read_deepspeed_gpus(command, scan, places, hosts_named, environment, host);
     if (const Given* given = last_given(scan, Meaning::master_address))
         command.job.rendezvous = given->value;
     command.job.user_binds = command.job.binding_given =
@@ -272,6 +371,11 @@ Command recognise_colossalai(Command command, const Site& site, const Host& host
     if (const Given* given = last_given(scan, Meaning::hosts)) add_host_list(places, given->value);
     if (const Given* given = last_given(scan, Meaning::host_file))
         add_host_file(places, given->value, false, host);
+    for (const Given& given : scan.given) {
+        if (given.name == "include") keep_hosts(places, host_filter(given.value, ','));
+        if (given.meaning == Meaning::exclude) drop_hosts(places, host_filter(given.value, ','));
+    }
+    if (const auto nodes = given_count(scan, Meaning::nodes)) first_hosts(places, *nodes);
     const std::string away = settle_places(command.job, places, host);
     if (!places.unknown)
         command.job.nodes =

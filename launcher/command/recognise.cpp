@@ -71,11 +71,36 @@ Command recognise_mpi(Command command, const Site& site, const Environment& envi
     return export_only(std::move(command), printable(reason));
 }
 
+/// The value behind one of the options; "" when none is there.
+std::string option_value(const std::vector<std::string>& argv, std::size_t first,
+                         std::initializer_list<std::string_view> names) {
+    for (std::size_t i = first; i < argv.size(); ++i)
+        for (const std::string_view name : names) {
+            if (argv[i] == name) return i + 1 < argv.size() ? argv[i + 1] : "";
+            if (argv[i].starts_with(name) && argv[i].size() > name.size() &&
+                argv[i][name.size()] == '=')
+                return argv[i].substr(name.size() + 1);
+        }
+    return {};
+}
+
+/// sglang and vLLM of several nodes, and Ray workers that join another host.
+void read_server_nodes(Command& command, const Site& site) {
+    command.job.nodes = positive_count(option_value(command.argv, site.first, {"--nnodes"}));
+    const std::string address =
+        option_value(command.argv, site.first,
+                     {"--dist-init-addr", "--nccl-init-addr", "--master-addr", "--address"});
+    const std::size_t colon = address.rfind(':');
+    const bool port = colon != std::string::npos && address.find(':') == colon;
+    command.job.rendezvous = address == "auto" ? "" : port ? address.substr(0, colon) : address;
+}
+
 /// Servers and workers of a cluster start their own processes here: they get the variables.
 Command recognise_server(Command command, const Site& site, const Host& host) {
     command.job.same_host = true;
     command.job.gpu_job_unknown = true;
     command.family = site.kind;
+    read_server_nodes(command, site);
     command.program = own_interpreter(site, host);
     if (command.program.empty()) command.program = site.path;
     command.program_at = {site.word};
@@ -116,8 +141,17 @@ Command recognise_site(Command command, const Site& site, const Environment& env
 
 /// What prefixes in front of a launcher mean for its ranks.
 Command behind_prefixes(Command command, const Peeled& peeled) {
-    if (peeled.binds.empty() || command.job.launcher == "plain") return command;
-    command.job.user_binds = command.job.binding_given = true;
+    const std::string& launcher = command.job.launcher;
+    if (peeled.binds.empty() || launcher == "plain") return command;
+    if (launcher == "srun" || launcher == "flux" || launcher == "jsrun")
+        return command;  // a daemon starts the ranks: nothing of the launcher's CPUs is handed on
+    command.job.user_binds = true;
+    if (command.job.open_mpi == 0)
+        command.job.binding_given = true;
+    else if (!command.job.binding_given)  // it binds by the machine's topology, mask or not
+        command.notes.push_back(fmt::format(
+            "Open MPI's own binding ignores {}: it is switched off, the ranks keep those CPUs",
+            peeled.binds));
     command.notes.push_back(fmt::format(
         "{} chooses the CPUs of all ranks together: toporun does not bind them", peeled.binds));
     return command;

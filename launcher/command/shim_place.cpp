@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "base/text.hpp"
 #include "launcher/command/families.hpp"
@@ -24,8 +25,15 @@ std::string refusal(const Command& command, const std::vector<ProgramWord>& prog
         const std::string path = program_path(words[program.at], program.directory, host);
         const std::string reason = refuses_shim(words, program.at, path, host);
         if (!reason.empty()) return reason;
+        if (peel_prefixes(words, program.at).cleared)
+            return "env -i in front of the ranks' program keeps toporun's variables out";
     }
     return {};
+}
+
+/// The text names a list of GPUs: CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES, ...
+bool chooses_gpus(std::string_view text) {
+    return text.find("VISIBLE_DEVICES") != std::string_view::npos;
 }
 
 /// pyenv's stand-in for a program: a shell script that becomes the chosen version's program.
@@ -55,8 +63,13 @@ Command insert_shim(Command command, const Site& site, const std::vector<Program
     std::vector<Edit> edits;
     for (const ProgramWord& program : programs) {
         edits.push_back({program.at, false, {}, true, {}});
+        const std::span<const std::string> words(command.argv.data(), program.end);
+        const Peeled peeled = peel_prefixes(words, program.at);
+        add_given(command.given, peeled);
+        if (chooses_gpus(rank_text(words, program.at, host)))
+            command.job.rank_gpus_unknown =
+                "the shell text in front of the ranks chooses their GPUs";
         // numactl fails where the CPUs that it names are not in the mask that it is given.
-        const Peeled peeled = peel_prefixes(command.argv, program.at);
         if (peeled.binds.empty() || command.job.user_binds) continue;
         command.job.user_binds = command.job.binding_given = true;
         command.notes.push_back(fmt::format(
@@ -76,6 +89,26 @@ Command insert_shim_on_hosts(Command command, const Site& site,
                     "place",
                     away));
     return command;
+}
+
+void add_given(GivenVariables& given, const Peeled& peeled) {
+    if (peeled.cleared) {
+        given = {};
+        given.cleared = true;
+    }
+    for (const std::string& name : peeled.removed) {
+        given.set.erase(name);
+        given.removed.push_back(name);
+    }
+    for (const auto& [name, value] : peeled.set) given.set[name] = value;
+}
+
+void forget_one_rank(Command& command, std::size_t word, const Host& host) {
+    if (command.job.ranks_per_node != 1 || word >= command.argv.size()) return;
+    const Peeled peeled = peel_prefixes(command.argv, word);
+    if (peeled.shell || find_site(command.argv, peeled, host).role != Role::none ||
+        !rank_text(command.argv, word, host).empty())
+        command.job.ranks_per_node.reset();
 }
 
 void add_assignments(std::map<std::string, std::string>& variables, const std::string& text,

@@ -26,11 +26,15 @@ Command recognise_horovodrun(Command command, const Site& site, const Host& host
     if (const Given* given = last_given(scan, Meaning::host_file))
         add_host_file(places, given->value, false, host);
     places.unknown = places.unknown || last_given(scan, Meaning::elsewhere) != nullptr;
+    const auto total = given_count(scan, Meaning::total_ranks);
+    const bool several = !places.unknown && places.order.size() > 1;
+    const auto each = several && total ? fill_by_slot(places, *total) : std::nullopt;
     const std::string away = settle_places(command.job, places, host);
     const auto nodes = static_cast<int>(distinct_hosts(places.hosts, host).size());
     if (!places.unknown) command.job.nodes = std::max(nodes, 1);
-    const auto total = given_count(scan, Meaning::total_ranks);
-    if (total && command.job.nodes && *total % *command.job.nodes == 0)
+    if (several)
+        command.job.ranks_per_node = each;
+    else if (total && command.job.nodes && *total % *command.job.nodes == 0)
         command.job.ranks_per_node = *total / *command.job.nodes;
     command.job.user_binds = command.job.binding_given =
         last_given(scan, Meaning::binds) != nullptr;

@@ -310,17 +310,19 @@ std::string export_list(const Scan& scan, const Environment& environment) {
 Command nested_launcher(Command command, const Site& site, const Environment& environment,
                         const Host& host) {
     const std::string name = printable(command.argv[site.word]);
+    const bool one_task = command.job.ranks_per_node.value_or(1) == 1;
+    if (one_task) command.job.ranks_per_node.reset();
     Command inner = command;
     if (site.kind == "torchrun")
         inner = recognise_torchrun(command, site, environment, host);
     else if (site.kind == "accelerate")
         inner = recognise_accelerate(command, site, environment, host);
-    const bool one_task = command.job.ranks_per_node.value_or(1) == 1;
     if (inner.rewrite == Rewrite::environment && command.job.same_host && one_task &&
         !command.drops_variables) {
         inner.job.gpu_bind = command.job.gpu_bind;
         inner.launchers = command.launchers;
         inner.job.user_binds = inner.job.user_binds || command.job.user_binds;
+        inner.job.binding_given = inner.job.binding_given || command.job.binding_given;
         return inner;
     }
     command.program_at = {site.word};
@@ -400,8 +402,19 @@ Command recognise_srun(Command command, const Site& site, const Environment& env
         return export_only(std::move(command), obstacle);
     }
     const Peeled peeled = peel_prefixes(command.argv, scan.program);
-    if (const Site inner = find_site(command.argv, peeled, host); inner.role == Role::launcher)
-        return nested_launcher(std::move(command), inner, environment, host);
+    if (const Site inner = find_site(command.argv, peeled, host); inner.role == Role::launcher) {
+        add_given(command.given, peeled);
+        if (peeled.cleared) command.assignments_at = peeled.assignments_at;
+        if (!peeled.binds.empty()) {
+            command.job.user_binds = command.job.binding_given = true;
+            command.notes.push_back(
+                fmt::format("{} chooses the CPUs of all ranks together: toporun does not bind them",
+                            peeled.binds));
+        }
+        const Environment inside = variables_of_ranks(command, environment);
+        return nested_launcher(std::move(command), inner, inside, host);
+    }
+    forget_one_rank(command, scan.program, host);
     return insert_shim(std::move(command), site, program_words(contexts), host);
 }
 

@@ -428,6 +428,9 @@ TEST_CASE("no list is written, and no rank is bound by GPU, where others choose 
     CHECK_FALSE(plan(hgx_h100(), text).ranks[3].gpu);
     CHECK_FALSE(plan(hgx_h100(), text).binds);
     CHECK(plan(hgx_h100(), text).bind_reason == "a text chooses");
+    for (const auto& unknown : {bound, text})  // they use GPUs all the same
+        CHECK(exported(plan(hgx_h100(), unknown), "OMP_NUM_THREADS") ==
+              exported(plan(hgx_h100(), job(4)), "OMP_NUM_THREADS"));
 }
 
 }  // namespace

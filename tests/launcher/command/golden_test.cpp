@@ -54,6 +54,8 @@ tests::FakeHost golden_host() {
     host.files["aws.yaml"] = "compute_environment: AMAZON_SAGEMAKER\n";
     host.files["rankfile"] = "rank 0=node-a slot=0\n";
     host.files["train.sh"] = "torchrun train.py\n";
+    host.files["gpus.yaml"] = "distributed_type: MULTI_GPU\ngpu_ids: 6,7\nnum_processes: 2\n";
+    host.files["list.sh"] = "export CUDA_VISIBLE_DEVICES=$OMPI_COMM_WORLD_LOCAL_RANK\n./train\n";
     host.files["submit.sh"] = "#!/bin/bash\nsbatch --nodes=2 job.slurm\n";
     host.files["docker.sh"] =
         "# tested in docker\ntorchrun train.py --data /data/docker/x --deepspeed z.json\n";
@@ -84,6 +86,13 @@ std::string outcome(const std::vector<std::string>& typed, const Environment& en
     CHECK(tests::touched(typed, command, launch.argv) == "");
     std::string text = "= " + launcher::structure_text(command) + "\n";
     if (command.job.user_binds) text += "= the user binds the ranks\n";
+    for (const std::string& reason : {command.job.gpu_list_by, command.job.rank_gpus_unknown})
+        if (!reason.empty()) text += "= GPUs: " + reason + "\n";
+    if (command.job.cpu_job) text += "= ranks on CPUs\n";
+    const Environment ranks = variables_of_ranks(command, environment);
+    for (const char* name : {"CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "NCCL_P2P_DISABLE"})
+        if (const auto found = ranks.find(name); found != ranks.end())
+            text += std::string("= given: ") + name + "=" + found->second + "\n";
     for (const std::string& note : command.notes) text += "= note: " + note + "\n";
     for (const auto& [name, value] : launch.added)
         if (name == "PYTHON_EXEC" || name == "TOPORUN_PYTHON")

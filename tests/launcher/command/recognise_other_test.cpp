@@ -94,7 +94,7 @@ TEST_CASE("srun command lines get the shim where the tasks start on this node") 
         {"srun -n 4 --pty ./train", kNo, {}, 1, 4, false, one_node},
         {"srun -n 4 --container-name=x ./train", kNo, {4}, 1, 4, false, one_node},
         {"srun -n 8 torchrun t.py", kNo, {3}, 1, 8, false, one_node},
-        {"srun -n 1 --export=NONE torchrun t.py", kNo, {4}, 1, 1, false, one_node},
+        {"srun -n 1 --export=NONE torchrun t.py", kNo, {4}, 1, kAny, false, one_node},
         {"srun -n 4 mpirun ./train", kNo, {3}, 1, 4, false, one_node},
         {"srun ./train",
          kNo,
@@ -121,14 +121,9 @@ TEST_CASE("one task of srun on this node that is a torchrun hands its environmen
         {"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "1"}, {"SLURM_JOB_NODELIST", "node-a"}};
     check({"srun -n 1 torchrun --nproc-per-node=8 t.py", kEnv, {5}, 1, 8, false, one_node},
           "torchrun");
-    check({"srun -n 1 numactl -N0 torchrun --nproc-per-node=8 t.py",
-           kEnv,
-           {7},
-           1,
-           8,
-           false,
-           one_node},
-          "torchrun");
+    check(
+        {"srun -n 1 numactl -N0 torchrun --nproc-per-node=8 t.py", kEnv, {7}, 1, 8, true, one_node},
+        "torchrun");
 }
 
 TEST_CASE("a plain program in a task of a Slurm step is one of the step's ranks") {
