@@ -98,6 +98,7 @@ constexpr std::array kPrefixes = {
     Prefix{.name = "strace", .only_after_dashes = true},
     Prefix{.name = "ltrace", .only_after_dashes = true},
     Prefix{.name = "perf", .only_after_dashes = true},
+    Prefix{.name = "py-spy", .only_after_dashes = true},
     Prefix{.name = "valgrind", .only_after_dashes = true},
     Prefix{.name = "gdb", .only_after_dashes = true},
     Prefix{.name = "cuda-gdb", .only_after_dashes = true},
@@ -228,6 +229,7 @@ std::size_t behind_prefix(std::span<const std::string> argv, std::size_t at, con
     if (prefix.place == Place::shell || prefix.place == Place::remote) return argv.size();
     if (prefix.only_after_dashes) return skip_to_command(argv, next);
     if (!prefix.subcommands.empty()) {
+        next = skip_options(argv, next, prefix);
         if (next >= argv.size() || !has_word(prefix.subcommands, argv[next])) return at;
         ++next;
     }

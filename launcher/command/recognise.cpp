@@ -123,7 +123,8 @@ Command recognise_site(Command command, const Site& site, const Environment& env
     if (site.role == Role::away) return recognise_away(std::move(command), site);
     if (site.role == Role::server) return recognise_server(std::move(command), site, host);
     const std::string& kind = site.kind;
-    if (kind == "torchrun") return recognise_torchrun(std::move(command), site, environment, host);
+    if (kind == "torchrun" || kind == "tune")
+        return recognise_torchrun(std::move(command), site, environment, host);
     if (kind == "mpi") return recognise_mpi(std::move(command), site, environment, host);
     if (kind == "srun") return recognise_srun(std::move(command), site, environment, host);
     if (kind == "accelerate")

@@ -21,6 +21,7 @@ struct Known {
 /// By the command's name. Open MPI and Hydra are "mpi". The first row that fits counts.
 constexpr std::array kCommands = {
     Known{"torchrun", "torchrun"},
+    Known{"tune", "tune", Role::launcher, "run"},  // torchtune: torchrun's own options
     Known{"mpirun", "mpi"},
     Known{"mpiexec", "mpi"},
     Known{"orterun", "mpi"},
@@ -57,6 +58,8 @@ constexpr std::array kCommands = {
     Known{"mpirun_rsh", "mpirun_rsh", Role::away},
     Known{"prun", "prun", Role::away},
     Known{"aprun", "aprun", Role::away},
+    Known{"ibrun", "ibrun", Role::away},
+    Known{"lrun", "lrun", Role::away},
     Known{"torchx", "torchx", Role::away},
     Known{"pdsh", "pdsh", Role::away},
     Known{"flux", "flux", Role::away, "submit"},
@@ -102,13 +105,15 @@ std::size_t behind_subcommand(std::span<const std::string> argv, std::size_t at,
 struct PythonModule {
     std::string module;
     std::size_t word = 0;
+    std::size_t script = 0;  ///< the script in place of a module; 0 = none
 };
 
 PythonModule python_module(std::span<const std::string> argv, std::size_t python) {
     constexpr std::string_view kWithValue = "WX";
     for (std::size_t i = python + 1; i < argv.size(); ++i) {
         const std::string& word = argv[i];
-        if (word.size() < 2 || word[0] != '-' || word == "--") return {};
+        if (word.empty() || word == "--" || word == "-") return {};
+        if (word[0] != '-') return {"", 0, i};
         if (word == "--check-hash-based-pycs") ++i;
         if (word.starts_with("--")) continue;
         for (std::size_t at = 1; at < word.size(); ++at) {
@@ -141,6 +146,8 @@ Site site_at(std::span<const std::string> argv, std::size_t word) {
     if (!is_python(argv[word])) return site_of(kCommands, base_name(argv[word]), argv, word + 1);
     const PythonModule module = python_module(argv, word);
     Site site = site_of(kModules, module.module, argv, std::min(module.word, argv.size()));
+    if (module.script > 0)  // `python /path/torchrun`
+        site = site_of(kCommands, base_name(argv[module.script]), argv, module.script + 1);
     site.module = true;
     return site;
 }

@@ -255,8 +255,12 @@ const Given* foreign_option(const Scan& scan) {
 /// The allocation is this one node, and nothing leads the step to another place.
 bool stays_here(const Scan& scan, const env::Job& job, const Environment& environment,
                 const Host& host) {
-    for (const Meaning away : {Meaning::hosts, Meaning::host_file, Meaning::container})
+    for (const Meaning away : {Meaning::host_file, Meaning::container})
         if (last_given(scan, away) != nullptr) return false;
+    if (const Given* given = last_given(scan, Meaning::hosts);
+        given != nullptr && !is_this_host(given->value, host) &&
+        given->value != variable(environment, "SLURMD_NODENAME"))
+        return false;
     if (foreign_option(scan) != nullptr) return false;
     if (variable(environment, "SLURM_JOB_ID").empty() || job.nodes != 1) return false;
     const auto allocated =

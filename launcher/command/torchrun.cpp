@@ -168,9 +168,10 @@ Command recognise_torchrun(Command command, const Site& site, const Environment&
     const bool program = scan.program < command.argv.size();
     if (program) command.program_at = {scan.program};
     command.job.cpu_job = command.ranks_word == "cpu" || says_cpu(command.argv, scan.program);
-    // Its versions before 1.9 do not read the variables.
-    if (std::find(command.argv.begin(), command.argv.end(), "torch.distributed.launch") !=
-        command.argv.end())
+    // Its versions before 1.9 do not read the variables; torchtune's own program decides by
+    // options.
+    if (site.kind == "tune" || std::find(command.argv.begin(), command.argv.end(),
+                                         "torch.distributed.launch") != command.argv.end())
         command.job.ranks_left_out = false;
     if (flag_of(scan, environment, Meaning::run_path, "RUN_PATH"))
         return export_only(std::move(command),

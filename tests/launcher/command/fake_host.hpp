@@ -41,6 +41,7 @@ class FakeHost final : public launcher::Host {
         {"/venv/bin/horovodrun", "#!/venv/bin/python\n"},
         {"/venv/bin/fabric", "#!/venv/bin/python\n"},
         {"/venv/bin/vllm", "#!/venv/bin/python\n"},
+        {"/venv/bin/tune", "#!/venv/bin/python\n"},
         {"/usr/bin/nsys", kElf},
         {"./train", kElf},
         {"./s", kElf},
