@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/text.hpp"
+#include "env/filled_in.hpp"
 #include "env/plan.hpp"
 
 namespace toporun::launcher {
@@ -78,6 +79,11 @@ std::string mtu_text(const detect::Machine& machine, const env::Plan& plan) {
 /// What is different by its nature: files of one node, values filled in per rank.
 bool same_everywhere(const env::Setting& setting) {
     if (!setting.value || !setting.exported || setting.per_rank) return false;
+    // A node's place in the job, and the first node's address as each node reaches it.
+    const auto in = [&](const auto& names) {
+        return std::find(names.begin(), names.end(), setting.name) != names.end();
+    };
+    if (in(env::kRendezvousVariables) || in(env::kRankVariables)) return false;
     return setting.name != "NCCL_DEBUG_FILE" && setting.name != "CUDA_VISIBLE_DEVICES";
 }
 
