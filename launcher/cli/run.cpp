@@ -18,6 +18,7 @@
 #include "launcher/cli/inputs.hpp"
 #include "launcher/cli/prepare.hpp"
 #include "launcher/command/job_place.hpp"
+#include "launcher/command/prefixes.hpp"
 #include "launcher/process/observer.hpp"
 #include "launcher/process/run_directory.hpp"
 #include "launcher/process/supervisor.hpp"
@@ -62,9 +63,11 @@ int cannot_run(const std::string& word, const Environment& environment, const Co
     const bool missing = error == ENOENT;
     const std::string reason =
         missing && searched ? "not found on PATH" : std::string(std::strerror(error));
-    console.error(fmt::format("cannot run '{}': {}", word, reason), {},
-                  missing && close && *close != word ? fmt::format("did you mean '{}'?", *close)
-                                                     : std::string());
+    std::string hint =
+        missing && close && *close != word ? fmt::format("did you mean '{}'?", *close) : "";
+    if (missing && is_assignment(word))
+        hint = fmt::format("toporun -- env {} COMMAND", printable(word));
+    console.error(fmt::format("cannot run '{}': {}", word, reason), {}, hint);
     return missing ? kNotFound : kCannotRun;
 }
 
@@ -232,7 +235,9 @@ int dry_run(const Arguments& arguments, const Console& console) {
         return std::fflush(stdout) == 0 ? 0 : kFailedBeforeStart;
     }
     for (const std::string& line : opening_lines(prepared, {})) console.say(line);
-    console.say(structure_text(prepared.command));
+    Command shown = prepared.command;  // with the ranks that `gpu` means or that were filled in
+    if (prepared.plan.ranks_per_node) shown.job.ranks_per_node = prepared.plan.ranks_per_node;
+    console.say(structure_text(shown));
     if (const auto filled = filled_in_variables(prepared.plan); !filled.empty())
         console.say(fmt::format("filled in: {}{}", join(filled, " "),
                                 arguments.explain ? "" : " (--explain says why)"));

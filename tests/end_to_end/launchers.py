@@ -171,6 +171,17 @@ class DryRun(Case):
         self.assertEqual(done.stdout.splitlines()[-1].split()[-4:], [b"jsrun", b"-n", b"2", b"true"])
         self.assertIn(b"recognised: jsrun", done.stderr)
 
+    def test_the_ranks_are_those_of_the_plan(self):
+        machine = os.path.join(os.path.dirname(__file__), "..", "data", "machines", "dgx-h100.toml")
+        for words in (["--nproc-per-node=gpu"], []):
+            done = self.run_command([TOPORUN, "--dry-run", "--machine", machine, "torchrun", *words, "t.py"])
+            self.assertIn(b"recognised: torchrun, 1 node x 8 ranks", done.stderr, done)
+
+    def test_variables_in_front_get_a_hint(self):
+        done = self.run_command([TOPORUN, "--dry-run", "NCCL_DEBUG=INFO", "torchrun", "t.py"])
+        self.assertEqual(done.returncode, 127, done)
+        self.assertIn(b"toporun -- env NCCL_DEBUG=INFO", done.stderr)
+
     def test_the_printed_command_does_what_the_run_does(self):
         words = ["mpirun", "--oversubscribe", "-np", "2", "sh", "-c", "echo \"$TOPORUN_ACTIVE it's\""]
         done = self.run_command([TOPORUN, "--dry-run", *words])
