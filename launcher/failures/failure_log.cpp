@@ -12,7 +12,7 @@ namespace toporun::launcher::failures {
 namespace {
 
 // Bounds of what is kept, so that no log can fill the memory.
-constexpr std::size_t kMostEvents = 8192;
+constexpr std::size_t kMostEvents = 4096;
 constexpr std::size_t kMostStreams = 16384;
 constexpr std::size_t kMostRows = 65536;
 constexpr std::size_t kEvidenceBytes = 900;  // PyTorch's out-of-memory texts whole

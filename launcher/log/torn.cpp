@@ -21,7 +21,7 @@ constexpr std::size_t kLongestHead = 4096;
 /// hardly any hides, so that of this many one shows.
 constexpr std::uint64_t kEnoughTurns = 32;
 constexpr std::uint64_t kEnoughRecords = 4096;  ///< of one writer alone
-constexpr std::size_t kMostQueued = 4u << 20;   ///< bytes
+constexpr std::size_t kMostQueued = 1u << 20;   ///< bytes
 /// Pieces of lines show at every third change or so, a lost line end at one of many.
 constexpr std::uint64_t kSeldom = 16;
 
@@ -329,7 +329,7 @@ bool TornLines::repair(const std::string& head) {
 /// is not decided yet.
 void TornLines::emit(std::string_view text, bool torn, bool sure, bool beside_open) {
     if (state_ == State::open && (!sure || !queue_.empty())) {
-        queued_ += text.size();
+        queued_ += text.size() + sizeof(Queued);
         queue_.push_back({std::string(text), torn, sure, beside_open});
         return;
     }
