@@ -61,7 +61,9 @@ void empty_count(const LaunchLine& line, std::vector<Finding>& findings) {
         if (line.torchrun == nullptr || !value || is_word(value->value)) continue;
         findings.push_back(
             {"count-not-a-number", Severity::broken,
-             fmt::format("{}: torchrun takes a number or a device's name", value->words),
+             fmt::format(
+                 "{}: torchrun takes a number{}", value->words,
+                 line.nproc && value->words == line.nproc->words ? " or a device's name" : ""),
              value->words, "torchrun stops with an error of its own",
              "echo \"${SLURM_GPUS_ON_NODE?}\" \"${SLURM_NODEID?}\"", "",
              "SLURM_GPUS_PER_NODE may hold the model too (h100:8)"});
