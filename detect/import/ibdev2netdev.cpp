@@ -38,6 +38,7 @@ std::optional<PastedPort> read_netdev_line(std::string_view text) {
     PastedPort port;
     if (!read_left(words(text.substr(0, arrow)), port)) return std::nullopt;
     for (const std::string_view word : words(text.substr(arrow + 3))) {
+        if (word.starts_with('#') && !port.interface_state.empty()) break;  // somebody's remark
         if (!word.starts_with('(') && port.interface.empty() && interface_name(word))
             port.interface = word;
         else if (word == "(Up)")

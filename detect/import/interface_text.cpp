@@ -78,7 +78,7 @@ NicKind kind_of(const PastedInterface& pasted) {
     if (const auto kind = kind_by_relation(pasted)) return *kind;
     // A name of an IPoIB interface on an Ethernet link is somebody's fancy.
     if (by_name && !(by_name == NicKind::ipoib && pasted.link_type == "ether")) return *by_name;
-    return NicKind::ethernet;
+    return pasted.link_type == kUntoldLink ? NicKind::other : NicKind::ethernet;
 }
 
 /// The kernel's RUNNING flag, by which NCCL takes or leaves an interface. iproute2 does not print

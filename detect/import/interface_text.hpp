@@ -12,6 +12,9 @@
 /// the importers of these tools.
 namespace toporun::detect {
 
+/// PastedInterface::link_type of a form that prints none: the name alone tells the kind.
+inline constexpr std::string_view kUntoldLink = "untold";
+
 /// An interface as a tool lists it. Empty = the tool did not say.
 struct PastedInterface {
     std::string name;

@@ -92,6 +92,10 @@ class Blocks {
     void open(const Header& header, const PastedLine& line) {
         const auto [name, below] = split_at_sign(header.name);
         const bool block = header.rest[0].starts_with('<');
+        // `ip -4 addr` prints no link line of any interface, other forms one before all the rest.
+        without_links_ =
+            without_links_ || (open_ && block && pasted_.name != name && !pasted_.flags.empty() &&
+                               !flags_cut_ && pasted_.link_type.empty());
         // `ip -o addr` has a line per address.
         if (block || pasted_.os_index != header.os_index || pasted_.name != name) finish();
         open_ = true;
@@ -162,6 +166,7 @@ class Blocks {
     }
 
     void finish() {
+        if (without_links_ && pasted_.link_type.empty()) pasted_.link_type = kUntoldLink;
         if (open_) list_.add(std::move(pasted_));
         pasted_ = {};
         open_ = flags_cut_ = false;
@@ -174,6 +179,7 @@ class Blocks {
     PastedInterface pasted_;
     bool open_ = false;
     bool flags_cut_ = false;
+    bool without_links_ = false;
 };
 
 bool recognise(const Lines& lines) {

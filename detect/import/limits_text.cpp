@@ -88,7 +88,7 @@ Reading read_limits(const Lines& lines) {
 }
 
 struct SharedMemory {
-    std::uint64_t size = 0;
+    std::optional<std::uint64_t> size;  ///< nothing: tmpfs' default, half of the memory
     std::optional<std::uint64_t> free;
 };
 
@@ -120,7 +120,9 @@ std::optional<SharedMemory> read_mount(std::string_view text) {
     const bool proc = parts.size() > 3 && parts[1] == "/dev/shm" && parts[2] == "tmpfs";
     if (!mount && !proc) return std::nullopt;
     const std::size_t at = text.find("size=");
-    if (at == std::string_view::npos) return std::nullopt;
+    const bool options_end = text.ends_with(')') || (proc && parts.size() == 6);
+    if (at == std::string_view::npos)
+        return options_end ? std::optional(SharedMemory{}) : std::nullopt;
     const std::string_view word = text.substr(at + 5);
     const auto size = pasted_size(word.substr(0, word.find_first_of(",) \t")), 1);
     return size ? std::optional(SharedMemory{*size, {}}) : std::nullopt;
@@ -145,6 +147,9 @@ Reading read_shm(const Lines& lines) {
         const auto parts = words(line.text);  // other file systems of the same table
         const bool other = parts.size() >= 5 && parts[parts.size() - 2].ends_with('%');
         reading.understood.push_back(found || header || other);
+        if (found && !found->size)
+            machine.notes.emplace_back(
+                "/dev/shm is mounted without a size: the kernel's default is half of the memory");
         if (!found || machine.limits.shm_bytes) continue;
         machine.limits.shm_bytes = found->size;
         machine.limits.shm_free_bytes = found->free;

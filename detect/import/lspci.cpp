@@ -179,7 +179,9 @@ Reading read(const Lines& lines) {
         denied ? "ACS is unknown: lspci -vvv needs root to read it"
         : anywhere
             ? "a PCI bridge redirects peer-to-peer requests (ACS); whether that concerns GPUs "
-              "is not told: paste all of lspci -vvv, and /proc/cmdline for the IOMMU"
+              "is not told: add a capture that tells the GPUs' bus ids (nvidia-smi), all of lspci "
+              "-vvv, "
+              "and /proc/cmdline for the IOMMU"
             : "ACS above the GPUs is unknown: paste all of lspci -vvv, as root");
     return reading;
 }

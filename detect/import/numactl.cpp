@@ -42,6 +42,14 @@ std::optional<std::pair<int, std::vector<int>>> read_row(std::string_view text) 
     return row.empty() ? std::nullopt : std::optional(std::pair(*node, std::move(row)));
 }
 
+/// "0-15, 32-47 (32)" of --cpu-compress without the number of CPUs.
+std::string_view without_count(std::string_view list) {
+    const std::size_t open = list.rfind('(');
+    const bool count = open != std::string_view::npos && open > 0 && list.ends_with(')') &&
+                       number_in(list.substr(open + 1, list.size() - open - 2), 0, 1 << 20);
+    return count ? trim(list.substr(0, open)) : list;
+}
+
 bool recognise(const Lines& lines) {
     return std::any_of(lines.lines.begin(), lines.lines.end(), [](const PastedLine& line) {
         return read_node_line(line.text).has_value();
@@ -79,7 +87,7 @@ Reading read(const Lines& lines) {
         if (row && rows.size() < 1024) rows.push_back(std::move(*row));
         if (!node) continue;
         bool taken = true;
-        if (node->what == "cpus") taken = nodes.set_cpus(node->node, node->value);
+        if (node->what == "cpus") taken = nodes.set_cpus(node->node, without_count(node->value));
         if (const auto parts = words(node->value); node->what == "size" && parts.size() == 2) {
             const auto megabytes = number_in(parts[0], 0, INT32_MAX);  // of 2^20 bytes
             taken = megabytes &&

@@ -90,6 +90,15 @@ bool log_heading(std::string_view text) {
     return text.starts_with("===") && text.find("NVSMI LOG") != std::string_view::npos;
 }
 
+/// The keys above the first GPU, where the line NVSMI LOG was not copied.
+bool heads_log(std::string_view text) {
+    const std::size_t colon = text.find(" : ");
+    if (colon == std::string_view::npos) return false;
+    const std::string_view key = trim(text.substr(0, colon));
+    return key == "Timestamp" || key == "Driver Version" || key == "CUDA Version" ||
+           key == "Attached GPUs";
+}
+
 bool recognise(const Lines& lines) {
     return std::any_of(lines.lines.begin(), lines.lines.end(), [](const PastedLine& line) {
         return log_heading(trim(line.text)) || gpu_line(trim(line.text)).has_value();
@@ -133,7 +142,8 @@ class QueryReader {
             base_ = line.find_first_not_of(" \t");
             return true;
         }
-        if (!inside_) return false;
+        if (!inside_ && !heads_log(text)) return false;
+        inside_ = true;
         return key_line(line, text);
     }
 

@@ -129,7 +129,7 @@ void small_mtu(const Patient& patient, Verdict& verdict) {
     }
     if (small.empty() || !maybe_several_nodes(patient)) return;
     verdict.note({.what = fmt::format("the RoCE ports have a small MTU: {}", join(small, ", ")),
-                  .evidence = "MTU of the interface; verbs take 1024 below 1500",
+                  .evidence = "MTU of the interface or the port; verbs take 1024 below 1500",
                   .effect = "four times the packets of MTU 4096, and with them more work for "
                             "adapters and switches",
                   .fix = "ip link set DEVICE mtu 9000",

@@ -255,3 +255,11 @@ TEST_CASE("prompts of several hosts part their outputs, a container's does not")
         "root@0a1b2c3d4e5f:/workspace# ibdev2netdev\nmlx5_1 port 1 ==> ens2np0 (Up)\n");
     CHECK(nic_names(container) == "ens1np0 ens2np0");
 }
+
+TEST_CASE("nvidia-smi -q is known by its keys where the line above them is missing") {
+    const detect::Machine machine = import_data("nvidia_query/one-of-eight.txt");
+    REQUIRE(machine.gpus.size() == 1);
+    CHECK(machine.software.driver == "550.54.15");
+    CHECK(has_note(machine, "1 of 8 GPUs are listed"));
+    CHECK_FALSE(has_note(machine, "not understood"));
+}

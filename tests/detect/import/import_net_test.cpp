@@ -97,6 +97,7 @@ const std::vector<Row> kRows = {
     {"ip_addr/one-line.txt", ip_addr_importer},
     {"ip_addr/container.txt", ip_addr_importer},
     {"ip_addr/damaged.txt", ip_addr_importer},
+    {"ip_addr/inet-only.txt", ip_addr_importer},
     {"ip_addr/two-hosts.txt", ip_addr_importer},
     {"ip_json/details.json", ip_json_importer},
     {"ip_json/wrapped.txt", ip_json_importer},
@@ -112,6 +113,7 @@ const std::vector<Row> kRows = {
     {"ibstat/ibstatus.txt", ibstat_importer},
     {"ibv_devinfo/verbose.txt", ibv_devinfo_importer},
     {"ibdev2netdev/plain.txt", ibdev2netdev_importer},
+    {"ibdev2netdev/remarks.txt", ibdev2netdev_importer},
     {"ibdev2netdev/verbose.txt", ibdev2netdev_importer},
     {"ibdev2netdev/rdma-link.txt", rdma_link_importer},
     {"show_gids/roce.txt", show_gids_importer},
@@ -124,12 +126,14 @@ const std::vector<Row> kRows = {
     {"ethtool/speeds.txt", ethtool_importer},
     {"lscpu/two-packages.txt", lscpu_importer},
     {"numactl/hardware.txt", numactl_importer},
+    {"numactl/compress.txt", numactl_importer},
     {"ulimit/bash.txt", ulimit_importer},
     {"ulimit/zsh.txt", ulimit_importer},
     {"ulimit/proc.txt", ulimit_importer},
     {"df/human.txt", df_importer},
     {"df/blocks.txt", df_importer},
     {"df/mount.txt", df_importer},
+    {"df/mount-without-size.txt", df_importer},
 };
 
 std::string capture(const std::string& name) {

@@ -63,7 +63,7 @@ TEST_CASE("captures of reports give the findings and variables that they prove, 
         {"field/xgmi-weight30.txt", 2, {}, ""},
         // Whether there are GPUs is not told.
         {"field/lscpu-threads.txt", 2, {}, "TOPORUN_NUM_WORKERS=8"},
-        {"field/ip-4-addr.txt", 2, {}, ""},
+        {"ip_addr/inet-only.txt", 2, {}, ""},
         {"field/bond-speed-unknown.txt", 2, {"iface-mtu-small"}, ""},
     };
     for (const Row& row : rows) {
