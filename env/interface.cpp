@@ -144,7 +144,10 @@ Setting for_one_node(const Inputs& inputs, const Span& span, const std::vector<i
         return detected(kSocketIfname, ifname_value(inputs.machine, "lo"),
                         "nothing but the loopback interface is up, and on one node it is enough",
                         evidence, nccl_default);
-    return left_alone(kSocketIfname, "one node: any interface serves", evidence, nccl_default);
+    return left_alone(kSocketIfname,
+                      inputs.job.nodes ? "one node: any interface serves"
+                                       : "nothing says that there are other nodes to reach",
+                      evidence, nccl_default);
 }
 
 std::string bad_list(const Inputs& inputs, const std::vector<BadInterface>& bad) {

@@ -29,8 +29,11 @@ Finding bound_by_default(const Inputs& inputs) {
             core ? Severity::slow : Severity::note,
             binding_default_text(job),
             "no --bind-to, and no parameter for it",
-            core ? "the rank, NCCL's threads and the loader workers share one core"
-                 : "in the order of the ranks, not by GPU",
+            !job.ranks_per_node && job.open_mpi < 5
+                ? "of two ranks or fewer each shares one core with NCCL's threads and its loader "
+                  "workers; more are bound in their order, not by GPU"
+            : core ? "the rank, NCCL's threads and the loader workers share one core"
+                   : "in the order of the ranks, not by GPU",
             "mpirun --bind-to none",
             "",
             each > 0 ? fmt::format("or --map-by ppr:{}:numa --bind-to numa", each)
