@@ -19,6 +19,7 @@
 #include "launcher/command/launch.hpp"
 #include "launcher/fill/fill_in.hpp"
 #include "launcher/preflight/preflight.hpp"
+#include "log_report.hpp"
 #include "tree_text.hpp"
 #include "untouched.hpp"
 
@@ -233,6 +234,7 @@ const std::vector<Target>& targets() {
         all.push_back({"captures", forgiving(run_captures)});
         all.push_back({"machine-toml", forgiving(run_machine_toml)});
         all.push_back({"nccl-log-line", forgiving(run_nccl_log_line)});
+        all.push_back({"log-report", forgiving(run_log_report)});
         all.push_back({"command-line", forgiving(run_command_line)});
         all.push_back({"tar", forgiving(run_tar)});
         all.push_back({"sys-tree", forgiving(run_sys_tree)});
