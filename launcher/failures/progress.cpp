@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, 10> kLoopWords = {
 
 // Python's warnings module ("UserWarning: "), loggers, TensorFlow's glog, libraries that try again.
 constexpr std::array<std::string_view, 13> kHandledWords = {
-    "Warning: ", "warning: ",   "WARNING",  " W tensorflow", "skipping",     "Skipping", "ignoring",
+    "Warning: ", "warning: ",   "WARNING",  "W tensorflow/", "skipping",     "Skipping", "ignoring",
     "Ignoring",  "can ignore ", "retrying", "Retrying",      "falling back", "fallback"};
 
 char lower(char c) {

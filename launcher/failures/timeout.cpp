@@ -69,12 +69,19 @@ std::vector<Group> groups_of(const Evidence& evidence, const std::vector<Event>&
             return other.state->work && other.state->work == member.state->work;
         });
     };
+    const auto has_work = [](const Group& group) {
+        return std::any_of(group.members.begin(), group.members.end(),
+                           [](const Member& member) { return member.state->work.has_value(); });
+    };
+    const bool witnesses_only = named.size() == 1 && !has_work(named.begin()->second);
     Group rest;
     rest.whole = named.empty();
     for (Member& member : unnamed) {
         std::vector<Group*> fitting;
         for (auto& entry : named)
             if (same_work(entry.second, member)) fitting.push_back(&entry.second);
+        // Ranks that did not time out tell their group's name, those that did may not.
+        if (fitting.empty() && witnesses_only) fitting.push_back(&named.begin()->second);
         Group& group = fitting.size() == 1 ? *fitting.front() : rest;
         if (group.whole && !member.rank) member.rank = member.state->group_rank;
         group.members.push_back(member);

@@ -160,6 +160,20 @@ TEST_CASE("time-outs of process groups") {
          std::nullopt,
          Confidence::likely,
          {0, 4}},
+        {"a witness names the group, those who waited do not",
+         watchdog(1, 78, "BROADCAST", 80) + watchdog(2, 78, "BROADCAST", 80) + witness(0, 77),
+         "slow-rank", 0, Confidence::likely},
+        {"of two groups neither is missed by the other",
+         watchdog(0, 5, "ALLREDUCE", 9) +
+             "[rank1]:[E816 01:45:40.5 ProcessGroupNCCL.cpp:1] [PG ID 1 PG GUID 2(tp) Rank 1] "
+             "Exception (either an error or timeout) detected by watchdog at work: 77, last "
+             "enqueued "
+             "NCCL work: 77, last completed NCCL work: 76.\n",
+         "slow-rank", std::nullopt, Confidence::possible},
+        {"sizes that must be equal",
+         watchdog(0, 5, "ALLREDUCE", 9) + watchdog(1, 5, "ALLREDUCE", 18) +
+             watchdog(2, 5, "ALLREDUCE", 9),
+         "desync", 1, Confidence::likely},
         {"another operation at the same number",
          watchdog(0, 80078, "ALLREDUCE", 9) + watchdog(1, 80078, "ALLREDUCE", 9) +
              watchdog(7, 80078, "BROADCAST", 5),
