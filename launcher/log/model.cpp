@@ -85,8 +85,12 @@ void LogModel::add_note(const std::string& note) {
     add_distinct(summary_.notes, note, kNames);
 }
 
-void LogModel::add(const Version& version) {
+void LogModel::add(ProcessNumber process, const Version& version) {
     summary_.rccl |= version.rccl;
+    if (process && (version_of_.size() < kMembers || version_of_.contains(*process)))
+        summary_.versions_in_one |=
+            version_of_.try_emplace(*process, kept(version.version)).first->second !=
+            version.version;
     add_distinct(summary_.versions, version.version, kNames);
 }
 
@@ -287,7 +291,11 @@ void LogModel::add(const TestRank& test) {
 /// nccl-tests names its ranks, which older versions of NCCL do not without the subsystem INIT.
 void LogModel::add_test_ranks(LogSummary& result) const {
     if (!result.ranks.empty() || test_ranks_.empty()) return;
-    for (const auto& row : test_ranks_) result.ranks.push_back(row.second);
+    const bool hosts = result.nodes.empty();
+    for (const auto& row : test_ranks_) {
+        result.ranks.push_back(row.second);
+        if (hosts) add_distinct(result.nodes, row.second.host, kNames);
+    }
     result.rank_count = static_cast<int>(test_ranks_.size());
 }
 

@@ -66,6 +66,7 @@ struct LogSummary {
     std::uint64_t cut = 0;      ///< lines longer than the limit, cut
     bool rccl = false;
     std::vector<std::string> versions;              ///< "2.28.9"
+    bool versions_in_one = false;                   ///< one process said several
     std::optional<int> rank_count;                  ///< size of the world communicator
     std::vector<LogRank> ranks;                     ///< ascending by rank
     std::vector<std::string> nodes;                 ///< host names
@@ -115,7 +116,7 @@ class LogModel {
     using ProcessNumber = std::optional<std::size_t>;  ///< nothing for a bare line
 
     void add(ProcessNumber process, const Record& record, const detect::nccl_log::Event& event);
-    void add(const detect::nccl_log::Version& version);
+    void add(ProcessNumber process, const detect::nccl_log::Version& version);
     void add(const detect::nccl_log::Bootstrap& bootstrap);
     void add(ProcessNumber process, const detect::nccl_log::NetworkDevices& devices);
     void add(const detect::nccl_log::UsingNetwork& network);
@@ -140,9 +141,10 @@ class LogModel {
     void add_test_ranks(LogSummary& result) const;
 
     SetupFacts setup_;
-    std::map<int, LogRank> test_ranks_;         ///< of nccl-tests
-    std::vector<std::string> device_networks_;  ///< networks that listed what they use
-    LogSummary summary_;                        ///< what needs all lines is filled in by summary()
+    std::map<std::size_t, std::string> version_of_;  ///< by process, the first
+    std::map<int, LogRank> test_ranks_;              ///< of nccl-tests
+    std::vector<std::string> device_networks_;       ///< networks that listed what they use
+    LogSummary summary_;  ///< what needs all lines is filled in by summary()
     Processes processes_;
     std::vector<LogMember> members_;              ///< in order of appearance
     std::map<MemberKey, std::size_t> member_at_;  ///< by process, pointer, group, rank

@@ -182,7 +182,15 @@ void add_versions(const RunFacts& facts, Findings& found) {
     const std::vector<std::string>& versions = facts.log.versions;
     env::Finding finding;
     finding.evidence = "version lines of NCCL's log";
-    if (versions.size() > 1) {
+    if (versions.size() > 1 && facts.log.versions_in_one) {
+        finding.id = "nccl-versions-in-one-process";
+        finding.severity = env::Severity::note;
+        finding.what =
+            fmt::format("one process uses several NCCL libraries: {}", join(versions, ", "));
+        finding.effect = "each has communicators of its own: variables and memory count twice";
+        finding.fix = "one library where that is not wanted: LD_LIBRARY_PATH, VLLM_NCCL_SO_PATH";
+        found.push_back(std::move(finding));
+    } else if (versions.size() > 1) {
         finding.id = "nccl-versions-mixed";
         finding.severity = env::Severity::broken;
         finding.what = fmt::format("ranks use different NCCL versions: {}", join(versions, ", "));

@@ -142,6 +142,17 @@ void add_log_quality(const LogSummary& log, ReportLines& text) {
 
 }  // namespace
 
+/// NCCL's own count, else that of the hosts that wrote: where not all ranks did there may be more.
+std::string nodes_text(const LogSummary& log) {
+    const int hosts = static_cast<int>(log.nodes.size());
+    if (log.node_count && hosts > *log.node_count)
+        return fmt::format("{} (NCCL counts {}: NVLink joins them, MNNVL)", hosts, *log.node_count);
+    if (log.node_count) return number(log.node_count);
+    if (hosts == 0) return "unknown";
+    const bool all = log.rank_count && static_cast<int>(log.ranks.size()) >= *log.rank_count;
+    return all ? std::to_string(hosts) : fmt::format("at least {}", hosts);
+}
+
 void add_nccl_lines(const RunFacts& facts, ReportLines& text) {
     text.heading("What NCCL did");
     const LogSummary& log = facts.log;
@@ -153,10 +164,7 @@ void add_nccl_lines(const RunFacts& facts, ReportLines& text) {
                                                                : facts.plan.log_reason));
     } else {
         text.list(log.rccl ? "RCCL version" : "NCCL version", log.versions);
-        text.line(fmt::format(
-            "ranks: {}, nodes: {}", number(log.rank_count),
-            number(log.node_count ? log.node_count
-                                  : std::optional<int>(static_cast<int>(log.nodes.size())))));
+        text.line(fmt::format("ranks: {}, nodes: {}", number(log.rank_count), nodes_text(log)));
         text.list("network", log.networks);
         text.list("bootstrap interface", log.bootstrap_interfaces);
         text.list("data interface", log.data_interfaces);

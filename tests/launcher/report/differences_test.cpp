@@ -127,6 +127,9 @@ TEST_CASE("versions that differ from what was found or among ranks are said") {
     facts.log.versions = {"2.28.9", "2.19.3"};
     REQUIRE(find(differences(facts), "nccl-versions-mixed") != nullptr);
     CHECK(find(differences(facts), "nccl-versions-mixed")->severity == Severity::broken);
+    facts.log.versions_in_one = true;
+    CHECK(find(differences(facts), "nccl-versions-mixed") == nullptr);
+    CHECK(find(differences(facts), "nccl-versions-in-one-process") != nullptr);
 }
 
 TEST_CASE("TCP between nodes beside an adapter that is up is said") {

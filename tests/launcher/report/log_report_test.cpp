@@ -35,6 +35,25 @@ TEST_CASE("a log is told without what only a run knows") {
     CHECK(json["communication"]["in_flight_share"]["label"] == "unknown");
 }
 
+TEST_CASE("nodes are those that wrote, and more where not all ranks did") {
+    const auto told = [](const std::vector<std::string>& nodes, std::optional<int> counted,
+                         std::size_t ranks) {
+        RunFacts facts = facts_of_log();
+        facts.log.nodes = nodes;
+        facts.log.node_count = counted;
+        facts.log.rank_count = 4;
+        facts.log.ranks.assign(ranks, {});
+        const std::string text = log_report_text(facts);
+        const std::size_t at = text.find("nodes: ");
+        return text.substr(at, text.find('\n', at) - at);
+    };
+    CHECK(told({"a"}, {}, 4) == "nodes: 1");
+    CHECK(told({"a"}, {}, 1) == "nodes: at least 1");
+    CHECK(told({"a"}, 2, 1) == "nodes: 2");
+    CHECK(told({}, {}, 4) == "nodes: unknown");
+    CHECK(told({"a", "b"}, 1, 2) == "nodes: 2 (NCCL counts 1: NVLink joins them, MNNVL)");
+}
+
 TEST_CASE("a log without NCCL is one line") {
     RunFacts facts;
     facts.logs = {"a\x1b[31m.log"};
