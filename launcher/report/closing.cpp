@@ -30,11 +30,11 @@ std::string warning_text(const RunFacts& facts) {
     return fmt::format("NCCL warned on {}: {}{}", who, first.text, more);
 }
 
-void add_findings(const RunFacts& facts, std::vector<std::string>& lines) {
+void add_findings(const RunFacts& facts, std::size_t room, std::vector<std::string>& lines) {
     std::size_t added = 0;
     for (const env::Finding& finding : differences(facts)) {
         // The share line already says why there is no figure.
-        if (finding.id == "profiler-not-loaded" || added == kDifferences) continue;
+        if (finding.id == "profiler-not-loaded" || added == std::min(kDifferences, room)) continue;
         const bool note = finding.severity == env::Severity::note;
         lines.push_back(
             fmt::format("{}{} ({})", note ? "" : "warning: ", finding.what, finding.evidence));
@@ -66,12 +66,17 @@ std::optional<std::string> live_warning(const RunFacts& facts) {
     return shortened(share_text(facts));
 }
 
-std::vector<std::string> closing_lines(const RunFacts& facts) {
+std::vector<std::string> closing_lines(const RunFacts& facts, std::size_t others) {
     const NcclUse use = nccl_use(facts);
     std::string end = end_text(facts);
     const bool told = facts.failure && !facts.failure->from_status_only;
     const std::vector<std::string> left = left_lines(facts);
+    const std::size_t elsewhere = others + left.size() + (facts.report_path.empty() ? 0 : 1);
     std::vector<std::string> lines;
+    const auto room = [&] {
+        const std::size_t used = lines.size() + elsewhere;
+        return used < kLines ? kLines - used : 0;
+    };
     if (use == NcclUse::no_sign && !told) {
         lines = {end + "; no sign of NCCL"};
         lines.insert(lines.end(), left.begin(), left.end());
@@ -89,17 +94,17 @@ std::vector<std::string> closing_lines(const RunFacts& facts) {
         lines.push_back(facts.warned_of_share ? without_label(share_text(facts))
                                               : share_text(facts));
         if (const auto last = last_rank_text(facts)) lines.push_back(*last);
-        add_findings(facts, lines);
-        if (!facts.log.warnings.empty()) lines.push_back(warning_text(facts));
+        const bool warned = !facts.log.warnings.empty();
+        const std::size_t free_lines = room();
+        add_findings(facts, free_lines > 0 && warned ? free_lines - 1 : free_lines, lines);
+        if (warned && room() > 0) lines.push_back(warning_text(facts));
     }
+    for (const std::string& step : next_steps(facts))
+        if (room() > 0) lines.push_back("next: " + step);
     lines.insert(lines.begin() + (told ? 3 : 1), left.begin(), left.end());
-    const std::size_t path_lines = facts.report_path.empty() ? 0 : 1;
-    for (const std::string& step : next_steps(facts)) {
-        if (lines.size() + path_lines < kLines) lines.push_back("next: " + step);
-    }
     std::transform(lines.begin(), lines.end(), lines.begin(), shortened);
     // The path whole: it is there to be copied.
-    if (path_lines > 0) lines.push_back("report: " + printable(facts.report_path));
+    if (!facts.report_path.empty()) lines.push_back("report: " + printable(facts.report_path));
     return lines;
 }
 

@@ -39,22 +39,42 @@ void unite(Json& list, const Json& more) {
         if (known.insert(element.dump()).second) list.push_back(element);
 }
 
+/// By number, of the last start. A number that several tasks have in that start is of worlds of
+/// their own, as with torchrun --standalone: each is kept.
 Json all_ranks(const std::vector<TaskRow>& rows) {
-    std::map<int, Json> ranks;
+    struct Known {
+        int restart = -1;
+        std::map<int, Json> by_task;
+    };
+    std::map<int, Known> ranks;
     for (const TaskRow& row : rows) {
         for (Json rank : row.task->report.at("ranks")) {
             rank["node"] = row.node->number;
-            Json& known = ranks[rank.at("rank").get<int>()];
-            const auto restart = [](const Json& one) {
-                return one.is_object() && one.at("restart").is_number() ? one["restart"].get<int>()
-                                                                        : -1;
-            };
-            if (known.is_null() || restart(known) <= restart(rank)) known = std::move(rank);
+            Known& known = ranks[rank.at("rank").get<int>()];
+            const int restart = rank.at("restart").is_number() ? rank["restart"].get<int>() : -1;
+            if (restart < known.restart) continue;
+            if (restart > known.restart) known = {restart, {}};
+            known.by_task[row.task->number] = std::move(rank);
         }
     }
     Json list = Json::array();
-    for (auto& [number, rank] : ranks) list.push_back(std::move(rank));
+    for (auto& [number, known] : ranks)
+        for (auto& [task, rank] : known.by_task) list.push_back(std::move(rank));
     return list;
+}
+
+/// "" = each rank number is there once.
+std::string repeated_ranks_text(const Json& ranks) {
+    std::set<int> seen, repeated;
+    for (const Json& rank : ranks) {
+        const int number = rank.at("rank").get<int>();
+        if (!seen.insert(number).second) repeated.insert(number);
+    }
+    if (repeated.empty()) return {};
+    return fmt::format(
+        "rank {} is there more than once: the launchers of this step started worlds of their own, "
+        "and what is added up here is of all of them",
+        *repeated.begin());
 }
 
 /// The mean over the reports that know the share, each weighing as many ranks as it measured.
@@ -311,6 +331,8 @@ Json merged_report(const Job& job) {
     merged["nccl"] = all_nccl(rows);
     merged["collectives"] = all_collectives(rows);
     merged["ranks"] = all_ranks(rows);
+    if (const std::string repeated = repeated_ranks_text(merged["ranks"]); !repeated.empty())
+        merged["notes"].push_back(repeated);
     for (const TaskRow& row : rows) unite(merged["nodes"], row.task->report.at("nodes"));
     merged["node_count"] = job.node_count();
     merged["node_reports"] = Json::array();

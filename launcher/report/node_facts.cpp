@@ -123,9 +123,10 @@ constexpr FactMeaning kMeanings[] = {
     {"nccl", "NCCL's version", env::Severity::broken,
      "versions are not made to work together: hangs and wrong sizes",
      "use one container image or environment on every node"},
-    {"hcas", "the set of RDMA devices", env::Severity::broken,
-     "ranks that use different adapters cannot connect all of their channels",
-     "ibstat on each of these nodes; until then NCCL_IB_HCA with the devices that all have"},
+    // NCCL joins the channels of two nodes by position, not by name: fewer devices cost bandwidth.
+    {"hcas", "the RDMA devices", env::Severity::slow,
+     "the node with fewer or slower devices sets the pace",
+     "ibstat on each of these nodes: is a port down, or an adapter missing"},
     {"gpus", "the GPUs", env::Severity::slow,
      "the slowest GPU sets the pace, and a missing one fails the ranks that want it",
      "toporun doctor on the node that differs; take it out of the job (--exclude)"},

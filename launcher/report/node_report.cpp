@@ -63,8 +63,20 @@ void read_node_file(const Json& file, std::map<int, JobNode>& nodes) {
     }
 }
 
+/// Of a task that is in several files its last word counts.
+void take_task(JobTask task, std::vector<JobTask>& reports) {
+    const auto known = std::find_if(reports.begin(), reports.end(), [&](const JobTask& other) {
+        return other.number == task.number;
+    });
+    if (known == reports.end())
+        reports.push_back(std::move(task));
+    else if (task.ended || !known->ended)
+        *known = std::move(task);
+}
+
 /// A damaged file must not damage the report: each is read by itself first.
 void take_node(const std::string& text, std::map<int, JobNode>& nodes, Job& job) {
+    if (text.empty()) return;  // it has just started, or its last file has taken the place
     if (const auto facts = parse_node_facts(text)) {
         JobNode& node = nodes[facts->head.node];
         node.number = facts->head.node;
@@ -78,7 +90,7 @@ void take_node(const std::string& text, std::map<int, JobNode>& nodes, Job& job)
         JobNode& read = one.begin()->second;
         JobNode& node = nodes[read.number];
         std::vector<JobTask> reports = std::move(node.reports);
-        std::move(read.reports.begin(), read.reports.end(), std::back_inserter(reports));
+        for (JobTask& task : read.reports) take_task(std::move(task), reports);
         if (!read.facts) read.facts = node.facts;
         node = std::move(read);
         node.reports = std::move(reports);

@@ -13,8 +13,9 @@ namespace toporun::launcher {
 
 /// The lines for the end of a run, at most ten, without "toporun: " and line ends: how it ended,
 /// the warning above the limit, who arrives last, where NCCL did otherwise than planned, next
-/// steps, the report's path. One line when NCCL never started.
-std::vector<std::string> closing_lines(const RunFacts& facts);
+/// steps, the report's path. One line when NCCL never started. `others`: lines of the ten that the
+/// caller adds.
+std::vector<std::string> closing_lines(const RunFacts& facts, std::size_t others = 0);
 
 /// The warning of a run that still goes on: collectives above the limit over a minute at least.
 std::optional<std::string> live_warning(const RunFacts& facts);

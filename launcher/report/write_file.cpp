@@ -64,13 +64,29 @@ class TemporaryFile {
         }
     }
     void put_in_place() {
-        const int closed = close(descriptor_);  // NFS reports a full disk here
-        descriptor_ = -1;
-        if (closed != 0 || std::rename(name_.c_str(), path_.c_str()) != 0) fail(path_, errno);
+        finish();
+        if (std::rename(name_.c_str(), path_.c_str()) != 0) fail(path_, errno);
         name_.clear();
+    }
+    /// False when something is there.
+    bool put_where_nothing_is() {
+        finish();
+        if (link(name_.c_str(), path_.c_str()) == 0) return true;
+        if (errno == EEXIST) return false;
+        // No hard links there: some cluster file systems, FAT.
+        if (access(path_.c_str(), F_OK) == 0) return false;
+        if (std::rename(name_.c_str(), path_.c_str()) != 0) fail(path_, errno);
+        name_.clear();
+        return true;
     }
 
   private:
+    void finish() {
+        const int closed = close(descriptor_);  // NFS reports a full disk here
+        descriptor_ = -1;
+        if (closed != 0) fail(path_, errno);
+    }
+
     std::string path_;
     std::string name_;
     int descriptor_ = -1;
@@ -82,6 +98,12 @@ void write_file(const std::string& path, std::string_view text) {
     TemporaryFile file(path);
     file.write_all(text);
     file.put_in_place();
+}
+
+bool write_new_file(const std::string& path, std::string_view text) {
+    TemporaryFile file(path);
+    file.write_all(text);
+    return file.put_where_nothing_is();
 }
 
 }  // namespace toporun::launcher

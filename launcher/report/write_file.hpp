@@ -10,4 +10,8 @@ namespace toporun::launcher {
 /// umask. Throws Error with the system's reason; the temporary file is removed then.
 void write_file(const std::string& path, std::string_view text);
 
+/// The same where nothing of that name is there yet; false, with nothing changed, where something
+/// is. Of many writers one succeeds, on NFS as well.
+bool write_new_file(const std::string& path, std::string_view text);
+
 }  // namespace toporun::launcher

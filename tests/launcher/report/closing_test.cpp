@@ -290,3 +290,20 @@ TEST_CASE("there are never more than ten lines and at most three steps") {
     CHECK(lines.back() == "report: toporun/torchrun-4711.0/report.txt");
     CHECK(next_steps(facts).size() == 3);
 }
+
+TEST_CASE("the lines of a bad end are ten with what the nodes add") {
+    RunFacts facts = eight_gpu_run();
+    facts.failure.emplace();
+    facts.failure->evidence = "a line of the log";
+    facts.left = {{41, "python", std::nullopt, 15}, {42, "python", std::nullopt, std::nullopt}};
+    facts.log.warnings.push_back({"refused", "socket.cc:1", "node-a", 4001, 1, 3});
+    facts.log.warning_count = 1;
+    for (const std::size_t others : {0U, 1U, 2U}) {
+        CAPTURE(others);
+        const Lines lines = closing_lines(facts, others);
+        CHECK(lines.size() + others == 10);
+        CHECK(has_start(lines, "still running after the command's end"));
+        CHECK(has_start(lines, "NCCL warned on") == (others < 2));
+        CHECK(lines.back().starts_with("report: "));
+    }
+}

@@ -119,7 +119,7 @@ TEST_CASE("what differs is named with its nodes") {
              facts.machine.nics.front().port = 1;
          },
          "nodes-differ-hcas",
-         "nodes differ in the set of RDMA devices: none on n0, n1, n3; mlx5_0:1 on n2"},
+         "nodes differ in the RDMA devices: none on n0, n1, n3; mlx5_0:1 on n2"},
         {"a setting",
          [](RunFacts& facts) {
              env::Setting setting;
@@ -143,6 +143,16 @@ TEST_CASE("what differs is named with its nodes") {
         CHECK_FALSE(found.front().effect.empty());
         CHECK_FALSE(found.front().fix.empty());
     }
+}
+
+TEST_CASE("names of RDMA devices cost bandwidth at most") {
+    RunFacts other = run();
+    other.machine.nics.front().rdma_device = "ibp24s0";
+    other.machine.nics.front().port = 1;
+    const auto found = compared({run(), other});
+    REQUIRE(found.size() == 1);
+    CHECK(found.front().id == "nodes-differ-hcas");
+    CHECK(found.front().severity == env::Severity::slow);
 }
 
 TEST_CASE("what a node does not know is no difference") {

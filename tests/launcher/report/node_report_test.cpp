@@ -107,6 +107,48 @@ TEST_CASE("the ranks, ends and hosts of all nodes are in one report") {
     CHECK(merged->text.find("4 nodes agree") != std::string::npos);
 }
 
+TEST_CASE("a rank number of several worlds is there once for each, and told") {
+    std::vector<std::string> files;
+    for (int node = 0; node < 2; ++node) {
+        const JobPlace place = task_of(node, 2, 1);
+        RunFacts facts = plain(place);
+        facts.ranks.front().rank = 0;  // torchrun --standalone on each node
+        files.push_back(file_of({facts}, {place}));
+    }
+    json report = json::parse(merge_nodes(files)->json);
+    REQUIRE(report["ranks"].size() == 2);
+    CHECK(report["ranks"][0]["node"] == 0);
+    CHECK(report["ranks"][1]["node"] == 1);
+    CHECK(report["notes"].back().get<std::string>().starts_with("rank 0 is there more than once"));
+    // A rank that was started again elsewhere is one.
+    const JobPlace place = task_of(1, 2, 1);
+    RunFacts moved = plain(place);
+    moved.ranks.front().rank = 0;
+    moved.ranks.front().restart = 1;
+    report = json::parse(merge_nodes(std::vector{files[0], file_of({moved}, {place})})->json);
+    REQUIRE(report["ranks"].size() == 1);
+    CHECK(report["ranks"][0]["node"] == 1);
+}
+
+TEST_CASE("of a task in several files the last word counts once") {
+    const JobPlace place = task_of(0, 1, 1);
+    RunFacts facts = plain(place);
+    facts.exit = {};
+    const auto file = [&](bool ended) {
+        return node_file(node_facts(facts, place), place,
+                         std::vector{task_report(facts, place, ended)});
+    };
+    const std::string early = file(false);
+    facts.exit.status = 4;
+    const std::string late = file(true);
+    for (const auto& files : {std::vector{early, late}, std::vector{late, early}}) {
+        const json report = json::parse(merge_nodes(files)->json);
+        CHECK(report["exit"]["status"] == 4);
+        CHECK(report["node_reports"][0]["tasks_ended"] == 1);
+        CHECK(report["ranks"].size() == 1);
+    }
+}
+
 TEST_CASE("nodes that have not ended are told") {
     const JobPlace second = task_of(1, 3, 1);
     const std::string start = node_facts_text(node_facts(plain(second), second));
@@ -132,6 +174,7 @@ TEST_CASE("shares are the mean over the ranks of all nodes") {
         facts.measured.in_flight = node == 0 ? 0.2 : 0.4;
         for (auto& rank : facts.measured.ranks) rank.key.rank += 8 * node;
         for (auto& rank : facts.log.ranks) rank.rank += 8 * node;
+        for (RankRecord& rank : facts.ranks) rank.rank = rank.rank.value_or(0) + 8 * node;
         files.push_back(file_of({facts}, {place}));
     }
     const auto merged = merge_nodes(files);
