@@ -10,13 +10,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 
 #include "launcher/process/process_tree.hpp"
 
 namespace toporun::launcher {
 namespace {
 
-constexpr std::size_t kMostWatched = 1024;
+constexpr std::size_t kMostWatched = 512;  // at once: half of the usual limit of descriptors
+constexpr std::size_t kMostKept = 1 << 15;
 constexpr std::size_t kMostErrorBytes = 64 << 10;
 
 /// struct pidfd_info, its first version, and PIDFD_GET_INFO (linux/pidfd.h, 6.13 and later).
@@ -37,6 +39,11 @@ std::optional<int> status_after_wait(int fd) {
     if (::ioctl(fd, kPidfdGetInfo, &info) != 0 || (info.mask & kPidfdInfoExit) == 0)
         return std::nullopt;
     return info.exit_code;
+}
+
+/// Its parent has taken the status: the process is no more.
+bool pidfd_waited_for(int fd) {
+    return ::syscall(SYS_pidfd_send_signal, fd, 0, nullptr, 0) != 0 && errno == ESRCH;
 }
 
 bool pidfd_ended(int fd) {
@@ -77,7 +84,7 @@ void RankEnds::start(pid_t supervisor) {
 void RankEnds::add_waits(std::vector<pollfd>& waits) const {
     if (notify_) waits.push_back({notify_.get(), POLLIN, 0});
     for (const Rank& rank : ranks_)
-        if (!rank.ended_after_s) waits.push_back({rank.fd.get(), POLLIN, 0});
+        if (rank.fd && !rank.ended_after_s) waits.push_back({rank.fd.get(), POLLIN, 0});
 }
 
 void RankEnds::look() {
@@ -87,7 +94,7 @@ void RankEnds::look() {
     }
     read_records();
     for (Rank& rank : ranks_)
-        if (!rank.wait_status && pidfd_ended(rank.fd.get())) note_end(rank);
+        if (rank.fd && pidfd_ended(rank.fd.get())) note_end(rank);
 }
 
 bool RankEnds::running() const {
@@ -101,9 +108,11 @@ void RankEnds::read_records() {
         rest_.append(buffer.data(), static_cast<std::size_t>(got));
     const std::size_t end = rest_.rfind('\n');
     if (end == std::string::npos) return;
+    auto watched = static_cast<std::size_t>(std::count_if(
+        ranks_.begin(), ranks_.end(), [](const Rank& rank) { return bool(rank.fd); }));
     for (RankRecord& record : parse_rank_records(std::string_view(rest_).substr(0, end + 1))) {
         ++records_;
-        if (ranks_.size() >= kMostWatched || record.pid <= 0) continue;
+        if (ranks_.size() >= kMostKept || watched >= kMostWatched || record.pid <= 0) continue;
         Rank rank;
         rank.pid = record.pid;
         rank.restart = record.restart;
@@ -114,13 +123,16 @@ void RankEnds::read_records() {
         if (!rank.fd || !ticks) continue;
         rank.start_ticks = *ticks;
         ranks_.push_back(std::move(rank));
+        ++watched;
     }
     rest_.erase(0, end + 1);
 }
 
 void RankEnds::note_end(Rank& rank) {
+    const bool was_waited_for = pidfd_waited_for(rank.fd.get());
     rank.wait_status = zombie_status(rank.pid, rank.start_ticks);
     if (!rank.wait_status) rank.wait_status = status_after_wait(rank.fd.get());
+    if (rank.wait_status || was_waited_for) rank.fd.reset();  // no more will be known
     if (rank.ended_after_s) return;
     rank.ended_after_s =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
