@@ -252,13 +252,29 @@ pid_t launch(asio::io_context& io, const ChildCommand& command, const InheritedS
     return 0;
 }
 
+/// A launcher that dies leaves its workers to this process. The flag outlives execve: a program
+/// that takes this process's place must not inherit children that it never waits for.
+class Adopter {
+  public:
+    Adopter() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
+    ~Adopter() {
+        if (!kept_) ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+    }
+    Adopter(const Adopter&) = delete;
+    Adopter& operator=(const Adopter&) = delete;
+    void keep() { kept_ = true; }
+
+  private:
+    bool kept_ = false;
+};
+
 }  // namespace
 
 ChildEnd supervise(const ChildCommand& command, const InheritedSignals& inherited, int link,
                    pid_t witness) {
     asio::io_context io;
     Attendant attendant(io, link, witness);
-    ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // a launcher that dies leaves its workers to this process
+    Adopter adopter;
     bp::error_code error;
     pid_t child = launch(io, command, inherited, error);
     if (error.value() == ENOEXEC) {  // no "#!": /bin/sh runs it, as execvp and shells do
@@ -279,6 +295,7 @@ ChildEnd supervise(const ChildCommand& command, const InheritedSignals& inherite
         if (link >= 0) send_message(link, {LinkKind::not_started, end.error});
         return end;
     }
+    adopter.keep();
     end.started = true;
     if (link >= 0) send_message(link, {LinkKind::started, child});
     end.status = attendant.attend(child);

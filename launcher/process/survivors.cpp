@@ -30,12 +30,6 @@ bool is_same(const ProcessInfo& a, const ProcessInfo& b) {
     return a.pid == b.pid && a.start_ticks == b.start_ticks;
 }
 
-std::vector<ProcessInfo> below(pid_t supervisor, pid_t self) {
-    std::vector<ProcessInfo> found = process_tree(supervisor);
-    std::erase_if(found, [&](const ProcessInfo& p) { return is_own(p, supervisor, self); });
-    return still_running(found);
-}
-
 /// Those of `processes` that run on after `patience`; sooner when none is left.
 std::vector<ProcessInfo> wait_for_end(std::vector<ProcessInfo> processes, milliseconds patience) {
     const auto until = SteadyClock::now() + patience;
@@ -56,10 +50,17 @@ void send_signal(const ProcessInfo& process, int signal) {
 
 }  // namespace
 
+std::vector<ProcessInfo> processes_below(pid_t supervisor, pid_t self) {
+    std::vector<ProcessInfo> found = process_tree(supervisor);
+    std::erase_if(found, [&](const ProcessInfo& p) { return is_own(p, supervisor, self); });
+    return still_running(found);
+}
+
 std::vector<ProcessInfo> find_survivors(pid_t supervisor, pid_t self) {
-    const std::vector<ProcessInfo> settled = wait_for_end(below(supervisor, self), kSettleTime);
+    const std::vector<ProcessInfo> settled =
+        wait_for_end(processes_below(supervisor, self), kSettleTime);
     if (settled.empty()) return {};
-    std::vector<ProcessInfo> now = below(supervisor, self);  // with the names of today
+    std::vector<ProcessInfo> now = processes_below(supervisor, self);  // with the names of today
     std::erase_if(now, [&](const ProcessInfo& process) {
         return std::none_of(settled.begin(), settled.end(),
                             [&](const ProcessInfo& known) { return is_same(known, process); });
@@ -84,7 +85,7 @@ std::vector<Reaped> reap_survivors(pid_t supervisor, pid_t self,
     remember(survivors, SIGTERM);
     for (const ProcessInfo& process : survivors) send_signal(process, SIGTERM);
     wait_for_end(survivors, kTermPatience);
-    const std::vector<ProcessInfo> stubborn = below(supervisor, self);
+    const std::vector<ProcessInfo> stubborn = processes_below(supervisor, self);
     remember(stubborn, SIGKILL);
     for (const ProcessInfo& process : stubborn) send_signal(process, SIGKILL);
     remember(wait_for_end(stubborn, kKillPatience), 0);  // held by the kernel

@@ -13,6 +13,9 @@ namespace toporun::launcher {
 /// 300 ms are not counted: they were about to.
 std::vector<ProcessInfo> find_survivors(pid_t supervisor, pid_t self);
 
+/// All processes below `supervisor` that run now, without toporun's own.
+std::vector<ProcessInfo> processes_below(pid_t supervisor, pid_t self);
+
 struct Reaped {
     ProcessInfo process;
     int signal = 0;  ///< that ended it; 0 = it still runs

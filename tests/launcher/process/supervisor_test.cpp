@@ -1,6 +1,8 @@
 #include "launcher/process/supervisor.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +14,7 @@
 #include "launcher/process/observer_link.hpp"
 #include "launcher/process/process_tree.hpp"
 #include "launcher/process/signal_window.hpp"
+#include "launcher/process/survivors.hpp"
 
 namespace toporun::launcher {
 namespace {
@@ -69,6 +72,59 @@ TEST_CASE("the command gets the inherited signal state") {
                   "ignored=$(sed -n 's/^SigIgn:\\t//p' /proc/self/status); "
                   "[ $(( 0x$blocked )) = 0 ] && [ $(( 0x$ignored & 0x1800 )) = $(( 0x800 )) ]");
               return WEXITSTATUS(end.status);
+          }) == 0);
+}
+
+TEST_CASE("a command that cannot be forked leaves a process that adopts nobody") {
+    int failed = 0;
+    for (rlim_t descriptors = 3; descriptors < 40; ++descriptors) {
+        // 0: the command ran, 1: there was no descriptor for it, 2: and orphans are adopted still.
+        const int outcome = in_child([&] {
+            const rlimit few{descriptors, descriptors};
+            ::setrlimit(RLIMIT_NOFILE, &few);
+            try {
+                const InheritedSignals inherited = take_signals();
+                const ChildEnd end = supervise({"/bin/true", {"true"}, {}, true}, inherited, -1);
+                return end.started ? 0 : 1;
+            } catch (const std::exception&) {
+                int adopts = 0;
+                ::prctl(PR_GET_CHILD_SUBREAPER, &adopts);
+                return adopts == 0 ? 1 : 2;
+            }
+        });
+        CAPTURE(descriptors);
+        CHECK(outcome != 2);
+        failed += outcome == 1;
+    }
+    CHECK(failed > 0);
+}
+
+TEST_CASE("what a dead process of the command left is below the supervisor") {
+    CHECK(in_child([] {
+              ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+              const pid_t self = ::getpid();
+              int waits[2];  // the orphan ends when this process does
+              if (::pipe(waits) != 0) return 1;
+              int told[2];
+              if (::pipe(told) != 0) return 1;
+              const pid_t middle = ::fork();
+              if (middle == 0) {
+                  if (const pid_t orphan = ::fork(); orphan != 0) {
+                      const bool written =
+                          ::write(told[1], &orphan, sizeof orphan) == sizeof orphan;
+                      ::_exit(written ? 0 : 1);
+                  }
+                  ::close(waits[1]);
+                  char end = 0;
+                  ::_exit(static_cast<int>(::read(waits[0], &end, 1)));
+              }
+              pid_t orphan = 0;
+              if (::read(told[0], &orphan, sizeof orphan) != sizeof orphan) return 2;
+              ::waitpid(middle, nullptr, 0);
+              for (const ProcessInfo& process : process_tree(middle))
+                  if (process.pid == orphan) return 3;
+              const auto found = processes_below(self, self);
+              return found.size() == 1 && found.front().pid == orphan ? 0 : 4;
           }) == 0);
 }
 
