@@ -6,8 +6,9 @@
 
 namespace toporun::launcher {
 
-JobPlace job_place(const Environment& environment) {
+JobPlace job_place(const Environment& environment, bool typed) {
     JobPlace place;
+    if (typed && !variable(environment, "SLURM_PTY_PORT").empty()) return place;
     const auto step = step_of(environment);
     const auto local = to_integer(variable(environment, "SLURM_LOCALID"));
     if (!step || !step->node || !step->task || !local) return place;

@@ -24,6 +24,8 @@ struct JobPlace {
 
 /// The place of a toporun that srun started, one a task. Alone outside of a Slurm step, and where
 /// what Slurm tells does not fit together.
-JobPlace job_place(const Environment& environment);
+/// `typed`: the toporun has a terminal. That is a shell that srun --pty started, one task whose
+/// commands no other task has; not what srun starts from within it, which has the variable too.
+JobPlace job_place(const Environment& environment, bool typed = false);
 
 }  // namespace toporun::launcher

@@ -34,6 +34,13 @@ TEST_CASE("the place of a toporun that srun started") {
     CHECK(job_place(step({{"SLURM_RESTART_COUNT", "0"}})).job == "4711.2");
 }
 
+TEST_CASE("a shell that somebody types into is alone, what srun starts from it is not") {
+    const Environment shell = step({{"SLURM_PTY_PORT", "40123"}});
+    CHECK_FALSE(job_place(shell, true).shared());
+    CHECK(job_place(shell, false).shared());
+    CHECK(job_place(step(), true).shared());
+}
+
 TEST_CASE("alone outside of a step and where the variables do not fit") {
     struct Row {
         std::string name;
