@@ -1,5 +1,6 @@
 #include "launcher/cli/run.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include <ctime>
 #include <set>
 
+#include "base/descriptors.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "env/explain.hpp"
@@ -101,6 +103,12 @@ RunFacts known_facts(const Arguments& arguments, const Prepared& prepared,
     return facts;
 }
 
+/// A controlling terminal, whatever the standard streams are.
+bool has_terminal() {
+    const Descriptor terminal(::open("/dev/tty", O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
+    return static_cast<bool>(terminal);
+}
+
 [[noreturn]] void refuse(const std::string& problem) {
     throw Error(problem, {}, "without --strict the command runs all the same");
 }
@@ -134,7 +142,7 @@ void replace_observer(const ObserverTask& task, const ChildEnd& end, ReportState
 int run_command(const Arguments& arguments, const InheritedSignals& inherited,
                 const Console& given_console) {
     const Environment environment = environment_map();
-    const JobPlace place = job_place(environment);
+    const JobPlace place = job_place(environment, has_terminal());
     // Of the toporuns of a step one speaks; what the others have to say is in the report.
     const Console console(given_console.fd(), given_console.quiet() || !place.leads());
     const SystemHost host(environment);
@@ -148,9 +156,14 @@ int run_command(const Arguments& arguments, const InheritedSignals& inherited,
     RunDirectory directory =
         make_run_directory(arguments.command.front(), arguments.run_directory, environment, place);
     if (!directory.note.empty()) prepared.problems.push_back(directory.note);
+    // Of a node without a run directory nobody else can tell.
+    if (directory.path.empty() && place.local_task == 0 && !place.leads())
+        given_console.warn(fmt::format(
+            "{}: {}", place.name.empty() ? fmt::format("node {}", place.node) : place.name,
+            directory.note));
     const auto withdraw = [&] {
         remove_private_directory(prepared.private_directory);
-        if (!directory.named) discard_run_directory(directory.path);
+        withdraw_run(directory, place);
     };
     if (arguments.strict && !directory.note.empty()) {
         withdraw();
@@ -164,16 +177,18 @@ int run_command(const Arguments& arguments, const InheritedSignals& inherited,
         for (const std::string& line : env::explain_lines(prepared.plan)) console.say(line);
 
     block_relayed_signals();
-    const ObserverTask task{known_facts(arguments, prepared, directory),
-                            prepared.private_directory,
-                            directory.path,
-                            place,
-                            directory.run,
-                            !directory.named && place.local_task == 0,
-                            console.quiet(),
-                            nvml_library(environment),
-                            arguments.reap,
-                            false};
+    const bool move_latest = !directory.named && place.local_task == 0;
+    const ObserverTask task{.facts = known_facts(arguments, prepared, directory),
+                            .private_directory = prepared.private_directory,
+                            .run_directory = directory.path,
+                            .place = place,
+                            .run = directory.run,
+                            .move_latest = move_latest,
+                            .own_directory = !move_latest,
+                            .quiet = console.quiet(),
+                            .nvml_library = nvml_library(environment),
+                            .reap = arguments.reap,
+                            .silent = false};
     Observer observer;
     try {
         observer = start_observer(task);

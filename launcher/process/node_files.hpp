@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,7 +13,8 @@
 
 namespace toporun::launcher {
 
-/// What the name of a node's file tells: `node-<number>-<letters>` and its ending.
+/// What the name of a node's file tells: `node-<number>-<letters>` and its ending; of one task
+/// alone also `-<its number on the node>-<how many there are>`.
 struct NodeFileName {
     enum class Kind {
         start,  ///< .start: the facts, while the node runs
@@ -22,6 +24,8 @@ struct NodeFileName {
     int node = 0;
     std::string letters;  ///< the same on all nodes of one run
     Kind kind = Kind::start;
+    std::optional<int> alone;  ///< the one task whose report it is: it could not meet the others
+    int tasks = 0;             ///< of the node, then
 };
 /// Nothing for other files.
 std::optional<NodeFileName> parse_node_file_name(const std::string& name);
@@ -30,8 +34,11 @@ std::optional<NodeFileName> parse_node_file_name(const std::string& name);
 /// task, from 1.
 std::string run_letters(const JobPlace& place, int run);
 
-/// This task has ended command number `run` in the run directory already: another one starts.
-bool run_has_ended(const std::string& run_directory, const JobPlace& place, int run);
+/// Takes this task's place in run number `run` of the directory, once: false for a command after
+/// or beside the one that has it. Others of its node and step find the same run by the same rule.
+bool claim_run(const std::string& run_directory, const JobPlace& place, int run);
+/// Gives it back for a command that did not start.
+void release_run(const std::string& run_directory, const JobPlace& place, int run);
 
 /// The report of the run whose nodes have left the newest files in the directory, from all of them:
 /// also while it runs, and after nodes that ended late. Nothing where no node file is.
@@ -42,7 +49,9 @@ std::optional<JobReport> report_of_nodes(const std::string& run_directory);
 /// ends last writes the report of all, and where nobody knows that, `toporun report` does.
 class NodeFiles {
   public:
-    NodeFiles(RunFiles& files, JobPlace place, int run);
+    /// `patience`: how long another task of the node may keep this one from writing. 0 = it will
+    /// write for both; more for who writes in place of an observer that was ended.
+    NodeFiles(RunFiles& files, JobPlace place, int run, std::chrono::milliseconds patience = {});
 
     /// The node's facts, of its first task only. Returns "" or what could not be written.
     std::string write_start(const RunFacts& facts);
@@ -59,15 +68,28 @@ class NodeFiles {
     std::vector<std::string> names() const;
 
   private:
+    /// What became of the node's file.
+    struct Written {
+        std::string text;    ///< what it holds, as far as this task knows
+        bool whole = false;  ///< all tasks of the node are in it
+        bool wrote = false;  ///< by this task; else by another one that has the turn
+        std::string fault;
+    };
+
     bool all_ended() const;
-    std::string write_node(const RunFacts& facts, bool ended, std::string& text);
+    Written write_node(const RunFacts& facts, bool ended);
+    Written write_alone(const NodeFacts& node, const std::string& report, bool ended);
     std::string write_report(RunFacts& facts, const std::optional<JobReport>& report,
                              std::vector<std::string>& lines);
-    std::optional<JobReport> merge_all() const;
+    std::string write_first_report(RunFacts& facts, const std::string& own);
+    std::string write_last_report(RunFacts& facts, const std::string& own,
+                                  std::vector<std::string>& lines);
+    std::optional<JobReport> merge_all(const std::string& own) const;
 
     RunFiles& files_;
     JobPlace place_;
     std::string letters_;
+    std::chrono::milliseconds patience_;
 };
 
 }  // namespace toporun::launcher

@@ -47,6 +47,8 @@ constexpr std::chrono::milliseconds kMeasuringInterval{50};
 constexpr std::chrono::seconds kCheckInterval{10};
 /// After this time the processes of a killed supervisor that still run are named.
 constexpr std::chrono::seconds kOrphanPatience{5};
+/// Of an observer that nobody waits for, while another task of the node writes.
+constexpr std::chrono::milliseconds kTurnPatience{30000};
 /// For the question which GPUs are used; the report waits for the answer.
 constexpr std::chrono::milliseconds kGpuPatience{1000};
 
@@ -78,7 +80,8 @@ class ObserverLoop {
           ends_(task_.private_directory.empty() ? std::string()
                                                 : task_.private_directory + "/" + kRecordsFile),
           files_(task_.run_directory),
-          nodes_(files_, task_.place, task_.run) {
+          nodes_(files_, task_.place, task_.run,
+                 task_.silent ? kTurnPatience : std::chrono::milliseconds(0)) {
         const sigset_t relayed = relayed_signals();
         signals_ = ::signalfd(-1, &relayed, SFD_CLOEXEC | SFD_NONBLOCK);
     }
@@ -125,10 +128,15 @@ class ObserverLoop {
     /// must be there. Written by a child, because the next signal wants its witness.
     void report_early() {
         if (early_pid_ >= 0 || command_pid_ < 0) return;
-        if (!task_.place.shared()) files_.choose_name(!task_.latest);
+        if (!task_.place.shared()) files_.choose_name(task_.own_directory);
+        const pid_t observer = ::getpid();
         early_pid_ = ::fork();
         if (early_pid_ != 0) return;
+        // Not after the observer: what is written in its place must stay.
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (::getppid() != observer) ::_exit(0);
         ::close(link_);
+        if (console_.fd() >= 0) ::close(console_.fd());  // who waits for its end waits for us
         try {
             RunFacts facts = task_.facts;
             facts.duration_s = std::chrono::duration<double>(Clock::now() - started_).count();
@@ -140,7 +148,7 @@ class ObserverLoop {
             if (task_.place.shared())
                 nodes_.write_early(facts);
             else
-                files_.write_report(facts, !task_.latest);
+                files_.write_report(facts, task_.own_directory);
         } catch (const std::exception&) {
         }
         ::_exit(0);
@@ -183,7 +191,7 @@ class ObserverLoop {
                 command_pid_ = message.value;
                 ends_.start(supervisor_);
                 command_fd_ = static_cast<int>(::syscall(SYS_pidfd_open, command_pid_, 0));
-                if (task_.latest) point_latest(task_.run_directory);
+                if (task_.move_latest) point_latest(task_.run_directory);
                 break;
             case LinkKind::ended:
                 finish(message.value);
@@ -227,8 +235,8 @@ class ObserverLoop {
         std::vector<std::string> of_nodes;
         note_fault(task_.place.shared()
                        ? nodes_.write_end(facts, of_nodes)
-                       : files_.write_report(facts, task_.silent || !task_.latest));
-        for (const std::string& line : closing_lines(facts)) console_.say(line);
+                       : files_.write_report(facts, task_.silent || task_.own_directory));
+        for (const std::string& line : closing_lines(facts, of_nodes.size())) console_.say(line);
         for (const std::string& line : of_nodes) console_.say(line);
         remove_private();
         send_message(link_, {LinkKind::done, 0});
@@ -286,7 +294,8 @@ class ObserverLoop {
         next_check_ = now + kCheckInterval;
         warn_while_running();
         warn_of_footprint();
-        if (!supervisor_lost_ && command_pid_ >= 0) left_ = process_tree(command_pid_);
+        if (!supervisor_lost_ && command_pid_ >= 0)
+            left_ = processes_below(supervisor_, ::getpid());
     }
 
     void compare_nodes() {

@@ -19,7 +19,8 @@ struct ObserverTask {
     std::string run_directory;      ///< absolute; "" = none
     JobPlace place;                 ///< among those that share the run directory
     int run = 1;                    ///< RunDirectory::run
-    bool latest = false;            ///< `latest` is to point at the run directory
+    bool move_latest = false;       ///< `latest` is to point at the run directory
+    bool own_directory = true;      ///< a report that is there already is this run's, or replaced
     bool quiet = false;
     std::string nvml_library;  ///< asked which GPUs are used by what is left
     bool reap = false;         ///< ends what of the command is left

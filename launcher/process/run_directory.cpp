@@ -158,6 +158,11 @@ void discard_run_directory(const std::string& run_directory) {
     ::rmdir(run_directory.c_str());
 }
 
+void withdraw_run(const RunDirectory& directory, const JobPlace& place) {
+    release_run(directory.path, place, directory.run);
+    if (!directory.named) discard_run_directory(directory.path);
+}
+
 std::string newest_run(const Environment& environment) {
     struct stat info {};
     if (const std::string named = value(environment, "TOPORUN_DIR"); !named.empty()) return named;
@@ -169,15 +174,15 @@ std::string newest_run(const Environment& environment) {
 
 RunDirectory make_run_directory(const std::string& command, const std::string& wanted,
                                 const Environment& environment, const JobPlace& place) {
-    const auto ended = [&](const std::string& path, int run) {
-        return place.shared() && run < kMostRuns && run_has_ended(path, place, run);
+    const auto claimed = [&](const std::string& path, int run) {
+        return !place.shared() || run >= kMostRuns || claim_run(path, place, run);
     };
     int run = 1;
     if (!wanted.empty()) {
         std::string fault = make_directories(wanted);
         if (fault.empty()) fault = check_writable(wanted);
         if (!fault.empty()) return {{}, {}, "no run directory: " + fault, true, 1};
-        while (ended(wanted, run)) ++run;
+        while (!claimed(wanted, run)) ++run;
         return {wanted, wanted, {}, true, run};
     }
     std::string name =
@@ -185,14 +190,14 @@ RunDirectory make_run_directory(const std::string& command, const std::string& w
     // The commands of a batch script, one after another or at once, have no step to tell them
     // apart.
     if (name.ends_with(".batch")) name += "-" + random_letters();
-    /// Makes the directory of the first run that has not ended. Sets `made` to its name.
+    /// Makes the directory of the first run that this task is not in. Sets `made` to its name.
     std::string made;
     const auto make = [&](const std::string& parent) {
         std::string fault;
         for (run = 1; fault.empty(); ++run) {
             made = run == 1 ? name : name + "-" + std::to_string(run);
             fault = make_named(parent, made);
-            if (fault.empty() && !ended(parent + "/" + made, run)) break;
+            if (fault.empty() && claimed(parent + "/" + made, run)) break;
         }
         return fault;
     };

@@ -38,6 +38,9 @@ void point_latest(const std::string& run_directory);
 /// Removes the run directory of a command that never started, if it holds nothing but our plan.
 void discard_run_directory(const std::string& run_directory);
 
+/// The same, with the task's place in the run; a directory that the user named stays.
+void withdraw_run(const RunDirectory& directory, const JobPlace& place);
+
 /// TOPORUN_DIR when it is set; else `toporun/latest` below the working directory, else that of the
 /// state directory; "" = neither.
 std::string newest_run(const std::map<std::string, std::string>& environment);

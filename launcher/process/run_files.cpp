@@ -48,11 +48,13 @@ std::string RunFiles::held() const {
     return ::access(path.c_str(), F_OK) == 0 ? path : path_;  // no /proc
 }
 
-std::string RunFiles::write(const std::string& name, const std::string& text) {
+/// What `write_to` throws, with the directory's own name.
+template <class Write>
+std::string RunFiles::guarded(Write&& write_to) {
     if (!directory_) return std::exchange(fault_, {});
     const std::string directory = held();
     try {
-        write_file(directory + "/" + name, text);
+        write_to(directory + "/");
         return {};
     } catch (const Error& fault) {
         std::string what = fault.what();
@@ -60,6 +62,16 @@ std::string RunFiles::write(const std::string& name, const std::string& text) {
             what.replace(at, directory.size(), path_);
         return what;
     }
+}
+
+std::string RunFiles::write(const std::string& name, const std::string& text) {
+    return guarded([&](const std::string& directory) { write_file(directory + name, text); });
+}
+
+std::string RunFiles::write_new(const std::string& name, const std::string& text, bool& written) {
+    written = false;
+    return guarded(
+        [&](const std::string& directory) { written = write_new_file(directory + name, text); });
 }
 
 std::string RunFiles::read(const std::string& name, std::size_t limit) const {

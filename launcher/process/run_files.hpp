@@ -31,15 +31,20 @@ class RunFiles {
 
     /// A file of the run directory, under that name alone.
     std::string write(const std::string& name, const std::string& text);
+    /// The same where nothing of that name is there yet; sets `written`. One of many succeeds.
+    std::string write_new(const std::string& name, const std::string& text, bool& written);
     /// At most `limit` bytes of a regular file; "" when it cannot be read.
     std::string read(const std::string& name, std::size_t limit) const;
     bool exists(const std::string& name) const;
     void remove(const std::string& name) const;
+    const std::string& path() const { return path_; }
     /// What the directory holds, in no order.
     std::vector<std::string> names() const;
 
   private:
     std::string held() const;
+    template <class Write>
+    std::string guarded(Write&& write_to);
 
     std::string path_;  ///< for messages
     Descriptor directory_;

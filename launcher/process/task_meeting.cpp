@@ -8,12 +8,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
-#include <map>
 
 #include "base/error.hpp"
-#include "base/text.hpp"
 #include "launcher/process/read_bounded.hpp"
 #include "launcher/report/write_file.hpp"
 
@@ -21,18 +20,21 @@ namespace toporun::launcher {
 namespace {
 
 constexpr std::size_t kMostReportBytes = 16u << 20;
-constexpr int kLockTries = 100;
-constexpr int kLockPause_ms = 10;
+constexpr std::chrono::milliseconds kTurnPause{10};
 
 /// In the first directory that every task of the node finds by the same rule.
-std::string meeting_path(const JobPlace& place, const std::string& letters) {
+std::string meeting_path(const JobPlace& place, const std::string& run_directory,
+                         const std::string& letters) {
     std::string parent = "/tmp";
     for (const char* name : {"TMPDIR", "SLURM_TMPDIR"})
         if (const char* value = ::secure_getenv(name); value != nullptr && *value == '/')
             parent = value;
     std::string job = place.job;
     std::replace(job.begin(), job.end(), '/', '_');
-    return fmt::format("{}/toporun-{}-{}-{}-{}", parent, ::geteuid(), job, place.node, letters);
+    struct stat info {};
+    if (::stat(run_directory.c_str(), &info) != 0) info = {};
+    return fmt::format("{}/toporun-{}-{}-{}-{}-{:x}-{:x}", parent, ::geteuid(), job, place.node,
+                       letters, info.st_dev, info.st_ino);
 }
 
 std::string report_name(int local_task, bool ended) {
@@ -50,71 +52,91 @@ int open_directory(const std::string& path) {
     return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-bool lock(int directory) {
-    for (int i = 0; i < kLockTries; ++i) {
-        if (::flock(directory, LOCK_EX | LOCK_NB) == 0) return true;
-        ::poll(nullptr, 0, kLockPause_ms);
-    }
-    return false;
+bool exists(const std::string& path) {
+    struct stat info {};
+    return ::lstat(path.c_str(), &info) == 0;
 }
 
-/// Still the directory of that name: the last task removes it.
-bool is_there(int directory, const std::string& path) {
-    struct stat held {
-    }, named{};
-    return ::fstat(directory, &held) == 0 && ::lstat(path.c_str(), &named) == 0 &&
-           held.st_ino == named.st_ino && held.st_dev == named.st_dev;
+std::string claim_name(int local_task) {
+    return fmt::format("claim-{}", local_task);
 }
 
 }  // namespace
 
-TaskMeeting::TaskMeeting(const JobPlace& place, const std::string& letters)
-    : place_(place), path_(meeting_path(place, letters)) {}
+TaskMeeting::TaskMeeting(const JobPlace& place, const std::string& run_directory,
+                         const std::string& letters)
+    : place_(place), path_(meeting_path(place, run_directory, letters)) {}
 
 bool TaskMeeting::enter() {
-    for (int attempt = 0; attempt < 3; ++attempt) {
-        ::mkdir(path_.c_str(), 0700);
-        directory_.reset(open_directory(path_));
-        if (!directory_ || !is_ours(directory_.get()) || !lock(directory_.get())) return false;
-        if (is_there(directory_.get(), path_)) return true;
-    }
-    return false;
+    ::mkdir(path_.c_str(), 0700);
+    const Descriptor directory(open_directory(path_));
+    return directory && is_ours(directory.get());
 }
 
-std::vector<std::string> TaskMeeting::join(const std::string& report, bool ended) {
-    if (!enter()) return {report};
-    std::vector<std::string> reports;
-    int all_ended = 0;
+TaskMeeting::Claim TaskMeeting::claim() {
+    if (!enter()) return Claim::impossible;
+    const std::string name = path_ + "/" + claim_name(place_.local_task);
+    const Descriptor file(
+        ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (file) return Claim::made;
+    return errno == EEXIST ? Claim::taken : Claim::impossible;
+}
+
+void TaskMeeting::withdraw() {
+    if (!enter()) return;
+    ::unlink((path_ + "/" + claim_name(place_.local_task)).c_str());
+    ::rmdir(path_.c_str());  // unless others are there
+}
+
+bool TaskMeeting::put(const std::string& report, bool ended) {
     try {
+        if (!enter()) return false;
         write_file(path_ + "/" + report_name(place_.local_task, ended), report);
-        for (int task = 0; task < place_.local_tasks; ++task) {
-            const auto read = [&](bool last) {
-                return read_bounded(path_ + "/" + report_name(task, last), kMostReportBytes);
-            };
-            std::string text = read(true);
-            if (!text.empty()) ++all_ended;
-            if (text.empty()) text = read(false);
-            if (!text.empty()) reports.push_back(std::move(text));
-        }
+        return true;
     } catch (const Error&) {
-        return {report};
+        return false;
     }
-    alone_ = false;
-    complete_ = all_ended >= place_.local_tasks;
-    if (complete_) {
-        std::error_code ignored;
-        std::filesystem::remove_all(path_, ignored);
+}
+
+std::vector<std::string> TaskMeeting::names() const {
+    std::vector<std::string> found;
+    for (int task = 0; task < place_.local_tasks; ++task) {
+        for (const bool ended : {true, false}) {
+            std::string name = report_name(task, ended);
+            if (!exists(path_ + "/" + name)) continue;
+            found.push_back(std::move(name));
+            break;
+        }
+    }
+    return found;
+}
+
+TaskMeeting::Reports TaskMeeting::reports() const {
+    Reports reports;
+    reports.names = names();
+    for (const std::string& name : reports.names) {
+        std::string text = read_bounded(path_ + "/" + name, kMostReportBytes);
+        if (text.empty()) continue;
+        reports.texts.push_back(std::move(text));
+        if (name.starts_with("task")) ++reports.ended;
     }
     return reports;
 }
 
-bool TaskMeeting::has_ended(const JobPlace& place, const std::string& letters) {
-    const std::string path = meeting_path(place, letters);
-    const Descriptor directory(open_directory(path));
-    struct stat info {};
-    return directory && is_ours(directory.get()) &&
-           ::fstatat(directory.get(), report_name(place.local_task, true).c_str(), &info,
-                     AT_SYMLINK_NOFOLLOW) == 0;
+Descriptor TaskMeeting::turn(std::chrono::milliseconds patience) const {
+    Descriptor directory(open_directory(path_));
+    const auto until = std::chrono::steady_clock::now() + patience;
+    while (directory && ::flock(directory.get(), LOCK_EX | LOCK_NB) != 0) {
+        if (std::chrono::steady_clock::now() >= until) return Descriptor();
+        ::poll(nullptr, 0, static_cast<int>(kTurnPause.count()));
+    }
+    return directory;
+}
+
+void TaskMeeting::remove() {
+    if (!enter()) return;
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
 }
 
 }  // namespace toporun::launcher

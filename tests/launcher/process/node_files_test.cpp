@@ -1,14 +1,19 @@
 #include "launcher/process/node_files.hpp"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "base/descriptors.hpp"
 #include "files.hpp"
 #include "launcher/process/node_check.hpp"
 #include "launcher/process/run_directory.hpp"
@@ -58,6 +63,10 @@ void end_task(const fs::path& directory, const JobPlace& place, int status = 0, 
     CHECK(NodeFiles(files, place, run).write_end(facts, lines).empty());
 }
 
+std::string meeting_of(const fs::path& directory, const JobPlace& place, int run = 1) {
+    return TaskMeeting(place, directory.string(), run_letters(place, run)).path();
+}
+
 TEST_CASE("names of node files") {
     const auto whole = parse_node_file_name("node-17-abcd.json");
     REQUIRE(whole);
@@ -66,11 +75,16 @@ TEST_CASE("names of node files") {
     CHECK(whole->kind == NodeFileName::Kind::whole);
     CHECK(parse_node_file_name("node-0-abcd.start")->kind == NodeFileName::Kind::start);
     CHECK(parse_node_file_name("node-0-abcd.part")->kind == NodeFileName::Kind::part);
-    CHECK(parse_node_file_name("node-0-abcd-3.json")->letters == "abcd");
+    const auto alone = parse_node_file_name("node-0-abcd-3-8.json");
+    REQUIRE(alone);
+    CHECK(alone->letters == "abcd");
+    CHECK(alone->alone == 3);
+    CHECK(alone->tasks == 8);
     for (const char* other :
          {"node-1-abcd.txt", "node-1-abc.json", "node-x-abcd.json", "node--abcd.json",
           "node-1-abcd", "node-1-abcde.json", "report.json", "node-1-abcd.json.12.0.tmp",
-          "node-1-ABCD.json", "node-12345678-abcd.json"})
+          "node-1-ABCD.json", "node-12345678-abcd.json", "node-0-abcd-3.json",
+          "node-0-abcd-8-8.json", "node-0-abcd-3-8-1.json"})
         CHECK_FALSE(parse_node_file_name(other));
 }
 
@@ -107,7 +121,7 @@ TEST_CASE("the tasks of a node make one file, and their meeting place is gone") 
     const json report = json::parse(read_file(run.path() / "report.json"));
     CHECK(report["node_reports"][0]["tasks_ended"] == 3);
     CHECK(report["node_reports"][1]["tasks_ended"] == 3);
-    CHECK_FALSE(TaskMeeting::has_ended(task_of(0, 2, 3), letters));
+    CHECK_FALSE(fs::exists(meeting_of(run.path(), task_of(0, 2, 3))));
 }
 
 TEST_CASE("a task that never ends leaves the others' report") {
@@ -119,8 +133,8 @@ TEST_CASE("a task that never ends leaves the others' report") {
     const auto report = report_of_nodes(run.path().string());
     REQUIRE(report);
     CHECK(json::parse(report->json)["exit"]["status"] == 4);
-    CHECK(TaskMeeting::has_ended(task_of(1, 1, 3), letters));
-    CHECK_FALSE(TaskMeeting::has_ended(task_of(0, 1, 3), letters));
+    CHECK(names_in(meeting_of(run.path(), task_of(1, 1, 3))) ==
+          std::vector<std::string>{"task-1", "task-2"});
     end_task(run.path(), task_of(0, 1, 3));  // and takes the meeting place away
     CHECK_FALSE(fs::exists(run.path() / ("node-0-" + letters + ".part")));
 }
@@ -155,10 +169,7 @@ TEST_CASE("a meeting place of somebody else's making is not used") {
     const TemporaryDirectory run;
     const TemporaryDirectory elsewhere;
     const JobPlace place = task_of(0, 1, 2);
-    const char* parent = std::getenv("TMPDIR");
-    const fs::path meeting =
-        fs::path(parent == nullptr ? "/tmp" : parent) /
-        fmt::format("toporun-{}-{}-0-{}", ::geteuid(), place.job, run_letters(place, 1));
+    const fs::path meeting = meeting_of(run.path(), place);
     fs::create_directory_symlink(elsewhere.path(), meeting);
     end_task(run.path(), place);
     end_task(run.path(), task_of(1, 1, 2), 5);
@@ -173,14 +184,130 @@ TEST_CASE("a meeting place of somebody else's making is not used") {
     fs::remove(meeting);
 }
 
-TEST_CASE("a later command of the tasks gets a run of its own") {
+TEST_CASE("commands of a task get a run each, and those of different tasks the same ones") {
+    for (const int tasks : {1, 2}) {  // the claim is a file of the node, or of a task
+        CAPTURE(tasks);
+        const TemporaryDirectory run;
+        const std::string path = run.path().string();
+        const JobPlace place = task_of(0, 2, tasks);
+        const JobPlace other = task_of(tasks == 1 ? 1 : 3, 2, tasks);
+        CHECK(claim_run(path, place, 1));
+        CHECK_FALSE(claim_run(path, place, 1));  // one beside it
+        CHECK(claim_run(path, place, 2));
+        CHECK(claim_run(path, other, 1));
+        release_run(path, place, 2);
+        CHECK(claim_run(path, place, 2));
+        for (int task = 0; task < 2 * tasks; ++task) end_task(run.path(), task_of(task, 2, tasks));
+        CHECK_FALSE(claim_run(path, place, 1));  // one after it
+        CHECK_FALSE(claim_run(path, other, 1));
+        CHECK_FALSE(fs::exists(meeting_of(run.path(), place)));
+        CHECK(claim_run(path, other, 2));
+        for (const JobPlace& left : {place, other}) release_run(path, left, 2);
+        CHECK_FALSE(fs::exists(meeting_of(run.path(), place, 2)));
+        CHECK_FALSE(fs::exists(meeting_of(run.path(), other, 2)));
+    }
+}
+
+TEST_CASE("the tasks of different commands do not meet") {
+    const TemporaryDirectory first;
+    const TemporaryDirectory second;
+    const std::string letters = run_letters(task_of(0, 1, 2), 1);
+    end_task(first.path(), task_of(0, 1, 2), 3);
+    end_task(second.path(), task_of(1, 1, 2), 4);
+    CHECK(fs::exists(first.path() / ("node-0-" + letters + ".part")));
+    CHECK(fs::exists(second.path() / ("node-0-" + letters + ".part")));
+    end_task(first.path(), task_of(1, 1, 2));
+    end_task(second.path(), task_of(0, 1, 2));
+    for (const auto& [directory, status] : {std::pair{&first, 3}, std::pair{&second, 4}}) {
+        const json report = json::parse(read_file(directory->path() / "report.json"));
+        CHECK(report["exit"]["status"] == status);
+        CHECK(report["node_reports"][0]["tasks_ended"] == 2);
+    }
+}
+
+TEST_CASE("a task that finds another one writing leaves its report to that one") {
+    const TemporaryDirectory run;
+    const std::string letters = run_letters(task_of(0, 2, 2), 1);
+    const fs::path whole = run.path() / ("node-1-" + letters + ".json");
+    const fs::path part = run.path() / ("node-1-" + letters + ".part");
+    end_task(run.path(), task_of(2, 2, 2));
+    const fs::path meeting = meeting_of(run.path(), task_of(2, 2, 2));
+    const Descriptor writer(::open(meeting.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    REQUIRE(::flock(writer.get(), LOCK_EX | LOCK_NB) == 0);
+    end_task(run.path(), task_of(3, 2, 2), 6);
+    CHECK(names_in(meeting) == std::vector<std::string>{"task-0", "task-1"});
+    CHECK(fs::exists(part));
+    CHECK_FALSE(fs::exists(whole));
+    for (const std::string& name : names_in(run.path()))
+        CHECK(name.find(letters + "-") == std::string::npos);  // nobody stands alone
+    ::flock(writer.get(), LOCK_UN);
+    end_task(run.path(), task_of(3, 2, 2), 6);  // as the writer does when it looks again
+    CHECK(fs::exists(whole));
+    CHECK_FALSE(fs::exists(part));
+    CHECK_FALSE(fs::exists(meeting));
+}
+
+TEST_CASE("what the tasks left stays until the node's file is written") {
+    const TemporaryDirectory run;
+    const JobPlace last = task_of(1, 1, 2);
+    end_task(run.path(), task_of(0, 1, 2), 3);
+    const fs::path meeting = meeting_of(run.path(), last);
+    RunFiles files(run.path().string());
+    RunFacts facts = facts_of(run.path());
+    std::vector<std::string> lines;
+    // The task's report fits on the disk, the node's file does not.
+    rlimit before{};
+    REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+    const auto on_limit = ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit full{task_report(facts, last, true).size() + 8, before.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &full) == 0);
+    const std::string fault = NodeFiles(files, last, 1).write_end(facts, lines);
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    ::signal(SIGXFSZ, on_limit);
+    CHECK(fault.find("node-0-") != std::string::npos);
+    CHECK(names_in(meeting) == std::vector<std::string>{"task-0", "task-1"});
+    end_task(run.path(), last);  // written later, as after an observer that was ended
+    CHECK_FALSE(fs::exists(meeting));
+    const json report = json::parse(read_file(run.path() / "report.json"));
+    CHECK(report["exit"]["status"] == 3);
+    CHECK(report["node_reports"][0]["tasks_ended"] == 2);
+    end_task(run.path(), last, 9);  // a second one is too late
+    CHECK_FALSE(fs::exists(meeting));
+    CHECK(names_in(run.path()).size() == 3);
+}
+
+TEST_CASE("of the nodes that end together one reads all files") {
+    const TemporaryDirectory run;
+    const std::string letters = run_letters(task_of(0, 3, 1), 1);
+    end_task(run.path(), task_of(0, 3, 1));
+    end_task(run.path(), task_of(1, 3, 1), 5);
+    const fs::path marker = run.write("report-" + letters + ".writing", "");
+    end_task(run.path(), task_of(2, 3, 1), 7);
+    CHECK(json::parse(read_file(run.path() / "report.json"))["exit"]["status"] != 7);
+    fs::remove(marker);
+    end_task(run.path(), task_of(2, 3, 1), 7);
+    CHECK(json::parse(read_file(run.path() / "report.json"))["exit"]["status"] == 7);
+    CHECK_FALSE(fs::exists(marker));
+}
+
+TEST_CASE("a node that is not the first does not replace a report") {
+    const TemporaryDirectory run;
+    RunFiles files(run.path().string());
+    bool written = false;
+    CHECK(files.write_new("report.json", "fuller", written).empty());
+    CHECK(written);
+    CHECK(files.write_new("report.json", "own", written).empty());
+    CHECK_FALSE(written);
+    CHECK(read_file(run.path() / "report.json") == "fuller");
+    CHECK(names_in(run.path()) == std::vector<std::string>{"report.json"});
+    end_task(run.path(), task_of(1, 2, 1), 6);
+    CHECK(read_file(run.path() / "report.json") == "fuller");
+}
+
+TEST_CASE("a later command of the tasks writes files of its own") {
     const TemporaryDirectory run;
     const JobPlace place = task_of(0, 2, 1);
-    CHECK_FALSE(run_has_ended(run.path().string(), place, 1));
     end_task(run.path(), place);
-    CHECK(run_has_ended(run.path().string(), place, 1));
-    CHECK_FALSE(run_has_ended(run.path().string(), place, 2));
-    CHECK_FALSE(run_has_ended(run.path().string(), task_of(1, 2, 1), 1));
     CHECK(run_letters(place, 1) != run_letters(place, 2));
     CHECK(run_letters(place, 1) == run_letters(task_of(1, 2, 1), 1));
     // In a directory that the user named both are there, and the newest is reported.
