@@ -223,7 +223,8 @@ std::string network_summary(const Machine& machine) {
         const bool carries =
             nic.kind != NicKind::loopback && !nic.name.starts_with("NET/") &&
             detect::kind_of_name(nic.name).value_or(NicKind::ethernet) != NicKind::other;
-        if (up && carries && (!addresses || !nic.addresses.empty()) &&
+        const bool wire = carries && (told || nic.kind != NicKind::other);
+        if (up && wire && ((told && !addresses) || !nic.addresses.empty()) &&
             (chosen == nullptr || stands_before(nic, *chosen)))
             chosen = &nic;
     }
