@@ -188,6 +188,7 @@ int run_command(const Arguments& arguments, const InheritedSignals& inherited,
                             .quiet = console.quiet(),
                             .nvml_library = nvml_library(environment),
                             .reap = arguments.reap,
+                            .report_wait_s = arguments.report_wait_s,
                             .silent = false};
     Observer observer;
     try {

@@ -49,7 +49,9 @@ constexpr std::chrono::seconds kCheckInterval{10};
 constexpr std::chrono::seconds kOrphanPatience{5};
 /// Of an observer that nobody waits for, while another task of the node writes.
 constexpr std::chrono::milliseconds kTurnPatience{30000};
-/// For the question which GPUs are used; the report waits for the answer.
+/// For the report of an earlier time, which a child writes.
+constexpr std::chrono::milliseconds kEarlyPatience{500};
+/// For the question which GPUs are used, at most; the report waits for the answer.
 constexpr std::chrono::milliseconds kGpuPatience{1000};
 
 /// /dev/null at 0 to 2 and nothing else but the two, so that nobody who waits for the end of a pipe
@@ -155,10 +157,10 @@ class ObserverLoop {
     }
 
     /// It must not write after the final report.
-    void end_early_report() {
-        constexpr int kEarlyTries = 100;
-        for (int i = 0; early_pid_ > 0 && i < kEarlyTries; ++i) {
+    void end_early_report(Clock::time_point until) {
+        while (early_pid_ > 0) {
             if (::waitpid(early_pid_, nullptr, WNOHANG) != 0) return;
+            if (Clock::now() >= until) break;
             ::poll(nullptr, 0, 5);
         }
         if (early_pid_ <= 0) return;
@@ -223,8 +225,14 @@ class ObserverLoop {
         }
         if (!facts.duration_s)
             facts.duration_s = std::chrono::duration<double>(Clock::now() - started_).count();
-        end_early_report();
-        if (!supervisor_lost_ && command_pid_ >= 0) look_for_survivors(facts);
+        // Who waits ends this process then, and nobody else knows what is left: a part of the time
+        // is for the report itself.
+        const auto until = [&, now = Clock::now()](double part) {
+            return now + std::chrono::duration_cast<Clock::duration>(
+                             std::chrono::duration<double>(part * task_.report_wait_s));
+        };
+        if (!supervisor_lost_ && command_pid_ >= 0) look_for_survivors(facts, until(0.5));
+        end_early_report(std::min(until(0.75), Clock::now() + kEarlyPatience));
         ends_.look();
         watch_.collect(facts);
         add_task_rank(facts);
@@ -243,14 +251,18 @@ class ObserverLoop {
         finished_ = true;
     }
 
-    void look_for_survivors(RunFacts& facts) {
+    void look_for_survivors(RunFacts& facts, Clock::time_point until) {
         const std::vector<ProcessInfo> survivors = find_survivors(supervisor_, ::getpid());
         if (survivors.empty()) return;
         std::optional<std::map<pid_t, std::vector<int>>> users;
         if (facts.machine.gpus.empty())
             users.emplace();  // nothing to compute on
         else
-            users = detect::gpu_processes(task_.nvml_library, kGpuPatience);
+            users = detect::gpu_processes(
+                task_.nvml_library,
+                std::clamp(
+                    std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()),
+                    std::chrono::milliseconds(0), kGpuPatience));
         std::vector<Reaped> left;
         if (task_.reap)
             left = reap_survivors(supervisor_, ::getpid(), survivors);

@@ -24,6 +24,7 @@ struct ObserverTask {
     bool quiet = false;
     std::string nvml_library;  ///< asked which GPUs are used by what is left
     bool reap = false;         ///< ends what of the command is left
+    double report_wait_s = 2;  ///< after the command's end: how long somebody waits for the report
     bool silent = false;       ///< keeps no copy of stderr: may outlive toporun
 };
 

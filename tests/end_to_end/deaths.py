@@ -178,6 +178,14 @@ class LeftOnGpus(Case):
         self.assertEqual(self.gpus(), [[1], []], done)
         self.assertIn(b"(sleep, GPU 1)", done.stderr)
 
+    def test_what_is_left_is_told_also_where_nvml_does_not_answer(self):
+        done = self.run_command([TOPORUN, "--report-wait", "1.2", *self.command[1:]],
+                                env=self.variables(FAKE_NVML_HANGS="1"))
+        self.assertEqual(done.returncode, 3, done)
+        self.assertIn(b"still running after the command's end", done.stderr)
+        self.assertIn(b"(sleep, GPU unknown)", done.stderr)
+        self.assertEqual(self.gpus(), [None, None], done)
+
     @unittest.skipIf(harness.namespace_is_impossible(), harness.namespace_is_impossible())
     def test_process_ids_of_another_namespace_are_unknown(self):
         done = self.run_command([*harness.PID_NAMESPACE, "sh", "-c", '"$@"; exit $?', "sh", *self.command])

@@ -352,5 +352,43 @@ class Subcommands(Case):
 
 
 
+class TasksOfAStep(Case):
+    """Tasks of a Slurm step of this machine's making."""
+
+    def task(self, task, nodes, tasks, words):
+        """`tasks` on each of the nodes; the place is told as Slurm does."""
+        return self.start(words, env=self.variables(
+            SLURM_JOB_ID="99", SLURM_STEP_ID="0", SLURM_STEP_NUM_NODES=str(nodes),
+            SLURM_STEP_NUM_TASKS=str(nodes * tasks), SLURM_STEP_TASKS_PER_NODE=f"{tasks}(x{nodes})",
+            SLURM_NODEID=str(task // tasks), SLURM_PROCID=str(task), SLURM_LOCALID=str(task % tasks),
+            SLURMD_NODENAME=f"n{task // tasks}", TMPDIR=self.directory))
+
+    def test_commands_beside_each_other_have_a_report_each_of_all_tasks(self):
+        script = f"{TOPORUN} true; {TOPORUN} sh -c 'exit 3' & {TOPORUN} true; {TOPORUN} true; wait"
+        tasks = [self.task(task, 1, 2, ["sh", "-c", script]) for task in (0, 1)]
+        for task in tasks:
+            task.finish(60)
+        runs = {}
+        for name in sorted(os.listdir(os.path.join(self.work, "toporun"))):
+            if name != "latest":
+                with open(os.path.join(self.work, "toporun", name, "report.json"), encoding="utf-8") as file:
+                    report = json.load(file)
+                runs[name] = (report["exit"]["status"], report["node_reports"][0]["tasks_ended"])
+        self.assertEqual(runs, {"true-99.0": (0, 2), "true-99.0-2": (0, 2), "true-99.0-3": (0, 2),
+                                "sh-99.0": (3, 2)})
+        self.assertEqual([n for n in os.listdir(self.directory) if n.startswith("toporun-")], [])
+
+    def test_a_node_without_a_run_directory_says_so_once(self):
+        file = os.path.join(self.directory, "file")
+        with open(file, "w", encoding="ascii"):
+            pass
+        for task, told in ((0, True), (1, False), (2, True), (3, False)):
+            running = self.task(task, 2, 2, [TOPORUN, "--run-dir", file + "/below", "true"])
+            done = running.finish(60)
+            self.assertEqual(done.returncode, 0, done)
+            self.assertEqual(done.stderr.count(b"no run directory"), 1 if told else 0, done)
+            self.assertEqual(b"n1: no run directory" in done.stderr, task == 2, done)
+
+
 if __name__ == "__main__":
     harness.main()

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct pci_info {
     char bus_id_legacy[16];
@@ -59,6 +60,8 @@ int nvmlDeviceGetPciInfo_v3(void* device, struct pci_info* pci) {
 int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count,
                                             struct process_info* processes) {
     *count = 0;
+    if (getenv("FAKE_NVML_HANGS") != NULL)
+        for (;;) pause();
     const char* name = getenv("FAKE_NVML_PID");
     FILE* file = name == NULL || device != &gpus[1] ? NULL : fopen(name, "r");
     if (file == NULL) return 0;
