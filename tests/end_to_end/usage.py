@@ -378,6 +378,20 @@ class TasksOfAStep(Case):
                                 "sh-99.0": (3, 2)})
         self.assertEqual([n for n in os.listdir(self.directory) if n.startswith("toporun-")], [])
 
+    def test_slurm_is_not_asked_for_what_is_left_out(self):
+        asked = os.path.join(self.directory, "asked")
+        for name, script in (("getent", "exit 2"), ("scontrol", f"echo >>{asked}"), ("torchrun", "exit 0")):
+            path = os.path.join(self.directory, name)
+            with open(path, "w", encoding="ascii") as file:
+                file.write(f"#!/bin/sh\n{script}\n")
+            os.chmod(path, 0o755)
+        self.environment.update(PATH=f"{self.directory}:/usr/bin:/bin", SLURM_STEP_NODELIST="n[0-1]")
+        for options, expected in (([], True), (["--leave", "rendezvous"], False)):
+            self.task(1, 2, 1, [TOPORUN, *options, "torchrun", "train.py"]).finish(60)
+            self.assertEqual(os.path.exists(asked), expected)
+            if expected:
+                os.remove(asked)
+
     def test_a_node_without_a_run_directory_says_so_once(self):
         file = os.path.join(self.directory, "file")
         with open(file, "w", encoding="ascii"):
