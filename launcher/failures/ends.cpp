@@ -53,11 +53,16 @@ std::string followers_text(const std::vector<RankProcess>& ended, const RankProc
                        end_of(*next));
 }
 
+/// Ranks of the job whose ends were not seen here, on other nodes mostly: one of them may have
+/// ended before.
+bool others_unseen(const Evidence& evidence, const std::vector<RankProcess>& ended) {
+    return evidence.ranks_started.value_or(0) > static_cast<int>(ended.size());
+}
+
 /// Every rank of the job ended by itself with the same status: one cause on all, or one failed and
 /// the others did because of it.
 bool all_alike(const Evidence& evidence, const std::vector<RankProcess>& ended) {
-    if (ended.size() < 2 || evidence.ranks_started.value_or(0) > static_cast<int>(ended.size()))
-        return false;
+    if (ended.size() < 2 || others_unseen(evidence, ended)) return false;
     return std::all_of(ended.begin(), ended.end(), [&](const RankProcess& process) {
         return !process.signal && process.code && process.code == ended.front().code;
     });
@@ -78,6 +83,9 @@ std::vector<Event> end_events(const Evidence& evidence, const Catalogue& catalog
             (first->signal && (is_request(*first->signal) || *first->signal == SIGKILL));
         if (unknown != first && asked) first = unknown;
         if (first == ended.end()) continue;
+        const bool unseen = others_unseen(evidence, ended);
+        const std::string others =
+            unseen ? "all other ranks whose end was seen here" : "all other ranks";
         Event event;
         event.line_id = "rank-end";
         event.place.file = static_cast<int>(evidence.files.size());  // none of them
@@ -92,8 +100,7 @@ std::vector<Event> end_events(const Evidence& evidence, const Catalogue& catalog
             fmt::format("process {} (rank {}) ended {} {:.3f} s after the start{}", first->pid,
                         first->rank, end_of(*first), *first->end_s, followers_text(ended, *first));
         if (event.signal && is_request(*event.signal)) {
-            // Where ranks are on other nodes, one of those may have failed before.
-            if (evidence.ranks_started.value_or(0) > static_cast<int>(ended.size())) continue;
+            if (unseen) continue;
             event.of = catalogue.find_class("signal-external");
             event.role = Role::hint;
             event.says =
@@ -104,13 +111,13 @@ std::vector<Event> end_events(const Evidence& evidence, const Catalogue& catalog
         if (is_unknown(*first)) {
             event.of = catalogue.find_class("unknown-kill");
             event.role = Role::ambiguous;
-            event.says = "ended before all other ranks, how was not seen";
+            event.says = fmt::format("ended before {}, how was not seen", others);
             events.push_back(std::move(event));
             continue;
         }
         judge_status(event, evidence, catalogue, ranks);
         if (event.of == nullptr) continue;
-        event.says = fmt::format("ended {}, before all other ranks", end_of(*first));
+        event.says = fmt::format("ended {}, before {}", end_of(*first), others);
         if (evidence.processes.size() == 1) event.says = fmt::format("ended {}", end_of(*first));
         if (event.code == kNotFound || event.code == kCannotRun) {
             event.of = catalogue.find_class("environment");
@@ -118,6 +125,8 @@ std::vector<Event> end_events(const Evidence& evidence, const Catalogue& catalog
             event.says =
                 fmt::format("ended {} as all ranks did, the first of them", end_of(*first));
             if (event.role == Role::hint) event.role = Role::ambiguous;
+        } else if (unseen && event.role == Role::hint) {
+            event.role = Role::ambiguous;
         }
         events.push_back(std::move(event));
     }

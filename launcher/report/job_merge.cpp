@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ctime>
 #include <map>
+#include <optional>
 #include <set>
 
 namespace toporun::launcher {
@@ -192,11 +194,31 @@ Json all_findings(const Job& job, const std::vector<TaskRow>& rows) {
     return merged;
 }
 
-/// The first cause that is surest; between equals that of the first task.
+/// When the rank that `failure` names ended, seconds since 1970 by its node's clock; nothing where
+/// no single rank is named or its end was not seen.
+std::optional<double> end_time(const Json& report, const Json& failure) {
+    const Json& start = report.at("start_utc");
+    if (!start.is_string() || !failure.at("rank").is_number()) return std::nullopt;
+    std::tm parts{};
+    if (::strptime(start.get<std::string>().c_str(), "%Y-%m-%dT%H:%M:%SZ", &parts) == nullptr)
+        return std::nullopt;
+    for (const Json& rank : report.at("ranks")) {
+        const Json& after = rank.at("ended_after_s");
+        const bool named = rank.at("rank") == failure["rank"] &&
+                           (!failure.at("pid").is_number() || rank.at("pid") == failure["pid"]);
+        if (named && after.is_number())
+            return static_cast<double>(::timegm(&parts)) + after.get<double>();
+    }
+    return std::nullopt;
+}
+
+/// The first cause that is surest; between equals the rank that ended first, where the nodes'
+/// clocks tell (start_utc has whole seconds), else that of the first task.
 const TaskRow* first_failure(const std::vector<TaskRow>& rows) {
     static constexpr const char* kConfidence[] = {"unknown", "possible", "likely", "certain"};
     const TaskRow* best = nullptr;
     std::ptrdiff_t best_value = -1;
+    std::optional<double> best_end;
     for (const TaskRow& row : rows) {
         const Json& failure = row.task->report.at("exit").at("first_failure");
         if (!failure.is_object()) continue;
@@ -206,9 +228,12 @@ const TaskRow* first_failure(const std::vector<TaskRow>& rows) {
             std::begin(kConfidence);
         // An end from outside is what the others got because of the one that failed.
         if (failure.at("severity") == "external") value -= 8;
-        if (best != nullptr && value <= best_value) continue;
+        const std::optional<double> end = end_time(row.task->report, failure);
+        const bool earlier = value == best_value && end && best_end && *end + 1 < *best_end;
+        if (best != nullptr && value <= best_value && !earlier) continue;
         best = &row;
         best_value = value;
+        best_end = end;
     }
     return best;
 }

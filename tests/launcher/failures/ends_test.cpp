@@ -76,6 +76,18 @@ TEST_CASE("the rank whose process ended first, whatever the launcher made of it"
          {ended(0, 1, 2.2), ended(1, 1, 2.0)},
          "silent-exit",
          1,
+         Confidence::possible,
+         4},
+        {"an abort, perhaps because of a rank on another node",
+         {ended(0, -SIGABRT, 602.0), ended(1, -SIGTERM, 602.1)},
+         "native-crash",
+         0,
+         Confidence::possible,
+         4},
+        {"no program on this node, whatever the others did",
+         {ended(0, 127, 0.1), ended(1, -SIGTERM, 0.2)},
+         "environment",
+         0,
          Confidence::likely,
          4},
         {"somebody ended all",
@@ -122,6 +134,24 @@ TEST_CASE("an end says which process, how, when, and who followed") {
     CHECK(verdict->evidence ==
           "process 1001 (rank 1) ended by SIGSEGV 2.000 s after the start; rank 0 ended 0.500 s "
           "later by SIGTERM");
+}
+
+TEST_CASE("an end is not said to be the first of the job where other nodes have ranks") {
+    const auto verdict = judge_ends({"",
+                                     {ended(0, -SIGABRT, 602.0), ended(1, -SIGTERM, 602.1)},
+                                     "",
+                                     0,
+                                     Confidence::possible,
+                                     4});
+    REQUIRE(verdict);
+    CHECK(verdict->what ==
+          "rank 0 (node-a): ended by SIGABRT, before all other ranks whose end was seen here");
+    const auto unseen = judge_ends(
+        {"", {unknown(0, 2.0), ended(1, -SIGTERM, 2.1)}, "", 0, Confidence::possible, 4});
+    REQUIRE(unseen);
+    CHECK(
+        unseen->what ==
+        "rank 0 (node-a): ended before all other ranks whose end was seen here, how was not seen");
 }
 
 TEST_CASE("a rank's own account says more than its end") {

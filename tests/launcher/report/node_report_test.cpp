@@ -222,6 +222,37 @@ TEST_CASE("the surest first cause of a node is that of the job") {
     CHECK(merged->text.find("ended by TERM") == std::string::npos);
 }
 
+TEST_CASE("of ranks that ended on several nodes the earliest is the first") {
+    struct Row {
+        double first_node_s, second_node_s;
+        int rank;
+    };
+    // Less than a second apart the nodes' clocks do not tell.
+    for (const Row row : {Row{602.0, 2.0, 1}, Row{2.0, 602.0, 0}, Row{2.5, 2.0, 0}}) {
+        CAPTURE(row.first_node_s);
+        std::vector<std::string> files;
+        for (int node = 0; node < 2; ++node) {
+            const JobPlace place = task_of(node, 2, 1);
+            RunFacts facts = plain(place);
+            facts.start_utc = "2026-03-01T12:00:00Z";
+            facts.ranks[0].pid = 100 + node;
+            facts.ranks[0].ended_after_s = node == 0 ? row.first_node_s : row.second_node_s;
+            failures::Verdict verdict;
+            verdict.cause = node == 0 ? "native-crash" : "silent-exit";
+            verdict.what = "ended";
+            verdict.severity = "user";
+            verdict.confidence = failures::Confidence::possible;
+            verdict.rank = node;
+            verdict.pid = 100 + node;
+            facts.failure = verdict;
+            files.push_back(file_of({facts}, {place}));
+        }
+        const auto merged = merge_nodes(files);
+        REQUIRE(merged);
+        CHECK(json::parse(merged->json)["exit"]["first_failure"]["rank"] == row.rank);
+    }
+}
+
 TEST_CASE("differences and findings name their nodes") {
     std::vector<std::string> files;
     for (int node = 0; node < 3; ++node) {
