@@ -36,18 +36,22 @@ std::string read_until(int fd, std::size_t limit, Clock::time_point deadline) {
     return text;
 }
 
-/// Ends the helper's group and waits for it, but not for one that is stuck in the kernel.
-void end_helper(pid_t pid, Clock::time_point deadline) {
+/// Ends the helper's group and waits for it, but not for one that is stuck in the kernel. Its exit
+/// status where it ended by itself.
+std::optional<int> end_helper(pid_t pid, Clock::time_point deadline) {
     int status = 0;
-    while (::waitpid(pid, &status, WNOHANG) == 0) {
+    pid_t ended = 0;
+    while ((ended = ::waitpid(pid, &status, WNOHANG)) == 0) {
         if (Clock::now() >= deadline) {
             ::kill(-pid, SIGKILL);
             ::poll(nullptr, 0, 20);
             ::waitpid(pid, &status, WNOHANG);
-            return;
+            return std::nullopt;
         }
         ::poll(nullptr, 0, 2);
     }
+    if (ended != pid || !WIFEXITED(status)) return std::nullopt;
+    return WEXITSTATUS(status);
 }
 
 /// Starts the program in a group of its own; stdin and stderr are /dev/null, stdout is `out`,
@@ -83,7 +87,7 @@ pid_t start_helper(std::vector<std::string> words, int out) {
 
 }  // namespace
 
-std::string helper_output(const std::vector<std::string>& words) {
+HelperAnswer ask_helper(const std::vector<std::string>& words) {
     int ends[2];
     if (words.empty() || ::pipe2(ends, O_CLOEXEC) != 0) return {};
     Descriptor reading(ends[0]);
@@ -92,10 +96,15 @@ std::string helper_output(const std::vector<std::string>& words) {
     const pid_t pid = start_helper(words, writing.get());
     writing.reset();
     if (pid < 0) return {};
-    std::string text = read_until(reading.get(), kHelperBytes, deadline);
+    HelperAnswer answer;
+    answer.text = read_until(reading.get(), kHelperBytes, deadline);
     reading.reset();  // whatever it still writes ends it
-    end_helper(pid, deadline);
-    return text;
+    answer.status = end_helper(pid, deadline);
+    return answer;
+}
+
+std::string helper_output(const std::vector<std::string>& words) {
+    return ask_helper(words).text;
 }
 
 }  // namespace toporun::launcher

@@ -39,8 +39,16 @@ bool all_loopback(const std::vector<std::string>& addresses) {
     });
 }
 
-std::vector<std::string> resolve(const Host& host, const std::string& name) {
-    return ahosts_addresses(output_of(host, {"getent", "ahosts", name}));
+/// The addresses of a name, none where there is no such name; nothing where nobody has told in
+/// time, which says nothing about the name.
+std::optional<std::vector<std::string>> resolve(const Host& host, const std::string& name) {
+    constexpr int kNotFound = 2;  // getent(1)
+    const std::string getent = host.find_executable("getent");
+    if (getent.empty()) return std::nullopt;
+    const HelperAnswer answer = ask_helper({getent, "ahosts", name});
+    std::vector<std::string> addresses = ahosts_addresses(answer.text);
+    if (addresses.empty() && answer.status != kNotFound) return std::nullopt;
+    return addresses;
 }
 
 std::set<int> ports_in_use(const Host& host) {
@@ -61,8 +69,11 @@ void look_up_name(MeetingFacts& facts, const std::string& name, bool known_here,
         facts.from_slurm = true;
         return;
     }
-    facts.addresses = resolve(host, name);
     facts.source = "getent ahosts " + name;
+    const auto found = resolve(host, name);
+    facts.unanswered = !found;
+    if (!found && !host.find_executable("getent").empty()) return;  // only late
+    facts.addresses = found.value_or(std::vector<std::string>());
     if (!all_loopback(facts.addresses) || (known_here && !facts.addresses.empty())) return;
     // No name service knows it: Slurm has an address by which it reaches the node.
     const std::string address =
@@ -71,6 +82,7 @@ void look_up_name(MeetingFacts& facts, const std::string& name, bool known_here,
     facts.addresses = {address};
     facts.source = "scontrol show node " + name;
     facts.from_slurm = true;
+    facts.unanswered = false;
 }
 
 }  // namespace
@@ -97,13 +109,14 @@ LineFacts look_up_line(const LineQuestions& questions, const Environment& enviro
                        const Host& host) {
     LineFacts facts;
     if (questions.ports) facts.listening = ports_in_use(host);
-    const bool can_ask = !host.find_executable("getent").empty();
-    for (const std::string& name : questions.names)
-        if (can_ask && is_host_name(name)) facts.addresses[name] = resolve(host, name);
+    for (const std::string& name : questions.names) {
+        if (!is_host_name(name)) continue;
+        if (const auto found = resolve(host, name)) facts.addresses[name] = *found;
+    }
     std::array<char, HOST_NAME_MAX + 1> own{};
-    if (can_ask && questions.own_name && ::gethostname(own.data(), own.size() - 1) == 0 &&
+    if (questions.own_name && ::gethostname(own.data(), own.size() - 1) == 0 &&
         is_host_name(own.data()))
-        facts.own_name = !resolve(host, own.data()).empty();
+        if (const auto found = resolve(host, own.data())) facts.own_name = !found->empty();
     if (questions.kill_wait) {
         const std::string conf = variable(environment, "SLURM_CONF");
         facts.kill_wait_s = kill_wait(

@@ -8,7 +8,8 @@ namespace toporun::launcher {
 
 /// Asks this host for what meeting_point() needs. No connection is made: names are looked up as
 /// programs do it (`getent ahosts`), then by SLURM_NODE_ALIASES, then Slurm is asked for the node's
-/// address; ports are read from /proc. Each helper has 2 s. What fails leaves its part empty.
+/// address; ports are read from /proc. Each helper has 2 s. What fails leaves its part empty; only
+/// what getent has not found (its status 2) is a name that does not resolve.
 MeetingFacts look_up_meeting(const Gaps& gaps, const Environment& environment, const Host& host);
 
 /// Likewise what preflight() needs for a line.

@@ -207,9 +207,11 @@ Meeting meeting_point(const Gaps& gaps, const MeetingFacts& facts, const Environ
     else
         address = address_of_first(facts, machine, plan, context);
     if (address.text.empty()) {
-        meeting.certain = first && !gaps.by_srun;
-        address = {host, first ? "the name of this node, which has no address to offer"
-                               : "the name of the first node, which does not resolve here"};
+        meeting.certain = facts.unanswered || (first && !gaps.by_srun);
+        address = {host, facts.unanswered
+                             ? "the name of the first node; no name service has told in time"
+                         : first ? "the name of this node, which has no address to offer"
+                                 : "the name of the first node, which does not resolve here"};
     }
     meeting.address = address.text;
     meeting.reason = address.reason;

@@ -18,6 +18,7 @@ struct MeetingFacts {
     std::string first_host;              ///< the first of the host file; "" = there is none
     std::vector<std::string> addresses;  ///< of the first host as seen from here, best first
     std::string source;                  ///< what told them: "getent ahosts n1"
+    bool unanswered = false;             ///< no name service has told in time: not known
     bool from_slurm = false;             ///< the address by which Slurm reaches the node
     std::set<int> listening;             ///< TCP ports that somebody listens on here
     long long process = 0;               ///< this process: tells apart jobs that have no number
