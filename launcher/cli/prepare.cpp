@@ -157,15 +157,12 @@ LeftOut find_left_out(Prepared& prepared, const Environment& inner, const FillOp
     if (prepared.command.job.other_hosts) return left_out;
     left_out.gaps = find_gaps(prepared.command, inner);
     if (left_out.gaps.gap == Gap::none) return left_out;
-    const bool ranks = left_out.gaps.gap == Gap::ranks;
-    if (is_left(options, ranks ? env::kRanksGroup : env::kRendezvousGroup) &&
-        !(ranks && options.tf_config))
-        return left_out;  // nobody needs to be asked
+    const bool config = left_out.gaps.gap == Gap::ranks && options.tf_config;
+    if (is_left(options, left_out.gaps, inner) && !config) return left_out;  // nobody is asked
     left_out.facts = look_up_meeting(left_out.gaps, inner, host);
     env::Job& job = prepared.command.job;
     const bool counts = left_out.gaps.gap == Gap::rendezvous && left_out.gaps.rendezvous.nodes;
-    if (counts && !is_left(options, env::kRendezvousGroup) && !is_left(options, "PET_NNODES"))
-        job.nodes = left_out.gaps.nodes;
+    if (counts) job.nodes = left_out.gaps.nodes;
     if (job.rendezvous.empty() && job.nodes.value_or(1) > 1 && !left_out.facts.addresses.empty())
         job.rendezvous = left_out.facts.addresses.front();
     return left_out;

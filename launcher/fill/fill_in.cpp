@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "base/text.hpp"
 #include "env/filled_in.hpp"
@@ -126,6 +128,27 @@ bool is_left(const FillOptions& options, std::string_view name) {
     return std::find(options.leave.begin(), options.leave.end(), name) != options.leave.end();
 }
 
+bool is_left(const FillOptions& options, const Gaps& gaps, const Environment& environment) {
+    const RendezvousGap& gap = gaps.rendezvous;
+    const bool ranks = gaps.gap == Gap::ranks;
+    if (is_left(options, ranks ? env::kRanksGroup : env::kRendezvousGroup)) return true;
+    // Without PET_MASTER_PORT, PET_RDZV_ID and PET_RDZV_CONF all nodes take the same defaults.
+    const std::pair<bool, const char*> names[] = {{ranks, "RANK"},
+                                                  {ranks, "WORLD_SIZE"},
+                                                  {ranks, "LOCAL_RANK"},
+                                                  {ranks, "LOCAL_WORLD_SIZE"},
+                                                  {ranks, "MASTER_ADDR"},
+                                                  {ranks, "MASTER_PORT"},
+                                                  {gap.nodes, "PET_NNODES"},
+                                                  {gap.backend, "PET_RDZV_BACKEND"},
+                                                  {gap.node_rank, "PET_NODE_RANK"},
+                                                  {gap.address, "PET_MASTER_ADDR"},
+                                                  {gap.endpoint, "PET_RDZV_ENDPOINT"}};
+    return std::any_of(std::begin(names), std::end(names), [&](const auto& name) {
+        return name.first && is_left(options, name.second) && !environment.contains(name.second);
+    });
+}
+
 env::Setting filled_setting(const std::string& name, const std::string& value,
                             const std::string& reason, const std::string& evidence,
                             const std::string& without, bool per_rank,
@@ -151,7 +174,7 @@ FilledIn fill_in(const Gaps& gaps, const MeetingFacts& facts, const Environment&
                  const FillOptions& options) {
     const bool rendezvous = gaps.gap == Gap::rendezvous;
     if (gaps.gap == Gap::none) return {};
-    if (gaps.gap != Gap::ranks && is_left(options, env::kRendezvousGroup)) return {};
+    if (gaps.gap != Gap::ranks && is_left(options, gaps, environment)) return {};
     // The order of hosts cannot be read: every node has to come to the same.
     if (!gaps.host_file.empty() && facts.first_host.empty()) return {};
     const Meeting meeting = meeting_point(gaps, facts, environment, machine, plan);

@@ -38,4 +38,8 @@ env::Setting filled_setting(const std::string& name, const std::string& value,
 /// `leave` names it.
 bool is_left(const FillOptions& options, std::string_view name);
 
+/// `leave` names the group, or one of the variables that would be filled in and without which the
+/// others start no job: they are one decision.
+bool is_left(const FillOptions& options, const Gaps& gaps, const Environment& environment);
+
 }  // namespace toporun::launcher

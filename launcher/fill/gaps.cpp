@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "env/gpu_advice.hpp"
 #include "env/host_list.hpp"
 #include "env/interface_model.hpp"
 #include "launcher/command/families.hpp"
@@ -189,6 +190,7 @@ Gaps shim_gap(const Command& command) {
     gaps.tasks = command.job.ranks_per_node;
     if (gaps.tasks) gaps.tasks_here = *gaps.tasks;
     if (gaps.tasks == 1) return {};
+    gaps.own_gpus = !command.job.gpu_bind.empty() && env::sees_some_gpus(command.job.gpu_bind);
     gaps.evidence = fmt::format("{} starts Python on this host", command.job.launcher);
     gaps.gap = Gap::ranks;
     return gaps;

@@ -57,6 +57,16 @@ bool starts_ranks_itself(const Gaps& gaps, const Environment& environment,
     return !gaps.by_shim && gaps.tasks_here == 1 && visible_gpus(environment, machine) > 1;
 }
 
+/// Each task sees fewer GPUs than its node has tasks (--gpus-per-task): device LOCAL_RANK is not
+/// there, and what reads no LOCAL_RANK takes device 0. Without the variables it runs as it does
+/// without toporun, with some of them alone it would not.
+bool lacks_device(const Gaps& gaps, const Environment& environment,
+                  const detect::Machine& machine) {
+    if (gaps.by_shim) return gaps.own_gpus;
+    const std::size_t gpus = visible_gpus(environment, machine);
+    return gpus > 0 && gpus < static_cast<std::size_t>(gaps.tasks_here);
+}
+
 /// A worker of each rank in rank order, "host:port"; empty where the order is not certain. Ports
 /// are those behind the rendezvous's.
 std::vector<std::string> workers(const Gaps& gaps, int port, const Environment& environment) {
@@ -116,8 +126,8 @@ FilledIn fill_in_ranks(const Gaps& gaps, const Meeting& meeting, const Environme
                        const detect::Machine& machine, const FillOptions& options) {
     FilledIn filled;
     if (options.tf_config) add_tf_config(gaps, meeting, environment, options, filled);
-    if (is_left(options, env::kRanksGroup) || is_left(options, "RANK") ||
-        another_place(gaps, environment) || starts_ranks_itself(gaps, environment, machine))
+    if (is_left(options, gaps, environment) || another_place(gaps, environment) ||
+        starts_ranks_itself(gaps, environment, machine) || lacks_device(gaps, environment, machine))
         return filled;
     const std::string without = "torch.distributed asks for it and stops (env://)";
     const std::string reason = "the rank's place in the job, as the launcher tells it";

@@ -195,6 +195,18 @@ TEST_CASE("--leave keeps toporun out of it") {
     const FilledIn one = filled("torchrun t.py", environment, {{"PET_MASTER_PORT"}, false});
     CHECK(exported_text(one) == "PET_NNODES=2 PET_NODE_RANK=1 PET_MASTER_ADDR=10.0.0.1");
     CHECK(one.settings.back().reason.find("--leave") != std::string::npos);
+    // Without one of these the others start no job.
+    for (const char* name : {"PET_NNODES", "PET_NODE_RANK", "PET_MASTER_ADDR"}) {
+        CAPTURE(name);
+        CHECK(filled("torchrun t.py", environment, {{name}, false}).settings.empty());
+    }
+    for (const char* name : {"PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT"}) {
+        CAPTURE(name);
+        CHECK(filled("torchrun --max-restarts=2 t.py", environment, {{name}, false})
+                  .settings.empty());
+    }
+    CHECK_FALSE(filled("torchrun --max-restarts=2 t.py", environment, {{"PET_RDZV_CONF"}, false})
+                    .settings.empty());
 }
 
 TEST_CASE("a name that does not resolve and a port in use are said") {

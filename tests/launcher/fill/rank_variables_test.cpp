@@ -58,7 +58,13 @@ TEST_CASE("Python in a task of a step") {
           "MASTER_PORT=23378");
     CHECK(exported_text(filled("python t.py", step_task(1, 1, 0))).empty());
     CHECK(filled("python t.py", step_task(2, 4, 5), {{"ranks"}, false}).settings.empty());
-    CHECK(filled("python t.py", step_task(2, 4, 5), {{"RANK"}, false}).settings.empty());
+    for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"}) {
+        CAPTURE(name);
+        CHECK(filled("python t.py", step_task(2, 4, 5), {{name}, false}).settings.empty());
+    }
+    CHECK(exported_text(filled("python t.py", step_task(2, 4, 5, {{"MASTER_ADDR", "n1"}}),
+                               {{"MASTER_ADDR"}, false})) ==
+          "RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 MASTER_PORT=23378");
 }
 
 TEST_CASE("one task a node may start the ranks of its GPUs itself") {
@@ -74,6 +80,32 @@ TEST_CASE("one task a node may start the ranks of its GPUs itself") {
     CHECK(exported_text(filled("python t.py", task, {}, machine)).empty());
     const Environment one_gpu = step_task(2, 1, 0, {{"CUDA_VISIBLE_DEVICES", "3"}});
     CHECK(exported_text(filled("python t.py", one_gpu, {}, machine)) == all);
+}
+
+TEST_CASE("tasks that see GPUs of their own have no device LOCAL_RANK") {
+    detect::Machine machine = node_with_interfaces(1);
+    machine.gpus.resize(8);
+    const auto exported = [&](int each, const std::string& list) {
+        Environment more;
+        if (!list.empty()) more["CUDA_VISIBLE_DEVICES"] = list;
+        return exported_text(filled("python t.py", step_task(2, each, 1, more), {}, machine));
+    };
+    CHECK(exported(4, "1").empty());  // --gpus-per-task=1
+    CHECK(exported(4, "2,3").empty());
+    CHECK_FALSE(exported(4, "0,1,2,3").empty());
+    CHECK_FALSE(exported(4, "").empty());  // all GPUs of the machine
+    CHECK_FALSE(exported(1, "1").empty());
+    machine.gpus.resize(1);  // a device cgroup
+    CHECK(exported(4, "").empty());
+    machine.gpus.clear();
+    CHECK_FALSE(exported(4, "").empty());
+    const Environment job = {{"SLURM_JOB_ID", "4711"},
+                             {"SLURM_NNODES", "1"},
+                             {"SLURM_JOB_NUM_NODES", "1"},
+                             {"SLURM_JOB_NODELIST", "node-a"},
+                             {"SLURMD_NODENAME", "node-a"}};
+    CHECK(exported_text(filled("srun -n 4 --gpus-per-task=1 python t.py", job)).empty());
+    CHECK_FALSE(exported_text(filled("srun -n 4 --gpu-bind=none python t.py", job)).empty());
 }
 
 TEST_CASE("Python behind the shim, which knows each rank's place") {
