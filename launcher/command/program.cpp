@@ -48,45 +48,101 @@ std::string second_line_python(std::string_view text) {
 constexpr std::array<std::string_view, 9> kOtherPlaces = {
     "singularity", "apptainer", "docker", "podman", "enroot", "shifter", "ch-run", "srun", "ssh"};
 
-/// The launcher or the container command by which a shell text may start the training in another
-/// place; "" = none.
-std::string leaves_host(std::string_view text, const Host& host) {
-    for (const std::vector<std::string>& words : shell_commands(text)) {
-        const Peeled peeled = peel_prefixes(words, 0);
-        std::vector<std::string> names;
-        for (const std::string& name : peeled.prefixes) names.push_back(name);
-        if (peeled.inner < words.size()) names.push_back(base_name(words[peeled.inner]));
-        for (const std::string& name : names)
-            if (std::find(kOtherPlaces.begin(), kOtherPlaces.end(), name) != kOtherPlaces.end())
-                return name;
-        const Site site = find_site(words, peeled, host);
-        if (site.role == Role::away || site.reaches_hosts) return site.kind;
-    }
-    return {};
-}
-
 constexpr std::size_t kScriptBytes = 64 * 1024;
+constexpr int kDeepestShell = 4;  ///< `bash -c` in `bash -c`
 
-/// The text that a shell word will run: a script, or the word behind `-c`; nothing when it cannot
-/// be read.
-std::optional<std::string> shell_text(std::span<const std::string> argv, std::size_t word,
-                                      const Host& host) {
+/// What a shell word will run: the word behind it that is a script, or the text behind `-c`.
+struct ShellWord {
+    std::size_t at = 0;  ///< 0 = neither is there
+    bool is_text = false;
+};
+
+ShellWord shell_word(std::span<const std::string> argv, std::size_t word) {
     for (std::size_t i = word + 1; i < argv.size(); ++i) {
         const std::string& part = argv[i];
         const bool option = part.size() > 1 && (part[0] == '-' || part[0] == '+');
-        if (!option) return host.read_file(part, kScriptBytes);
+        if (!option) return {i, false};
         if (part.starts_with("--")) {
             if (part == "--rcfile" || part == "--init-file") ++i;
         } else if (part.find('c') != std::string::npos && part[0] == '-') {
             // `-c` may be followed by more options, the text is the first word that is none.
             while (++i < argv.size() && argv[i].size() > 1 && argv[i][0] == '-') {
             }
-            return i < argv.size() ? std::optional(argv[i]) : std::nullopt;
+            return i < argv.size() ? ShellWord{i, true} : ShellWord{};
         } else if (part.ends_with('o') || part.ends_with('O')) {
             ++i;  // the name of a shell option
         }
     }
-    return std::nullopt;
+    return {};
+}
+
+/// The text that a shell word will run; nothing when it cannot be read.
+std::optional<std::string> shell_text(std::span<const std::string> argv, std::size_t word,
+                                      const Host& host) {
+    const ShellWord found = shell_word(argv, word);
+    if (found.at == 0) return std::nullopt;
+    return found.is_text ? std::optional(argv[found.at])
+                         : host.read_file(argv[found.at], kScriptBytes);
+}
+
+/// The commands of a text with those of the texts that it gives to shells (`bash -c '...'`).
+ShellText all_commands(std::string_view text, int depth = 0) {
+    ShellText read = read_shell_text(text);
+    const std::size_t own = depth < kDeepestShell ? read.commands.size() : 0;
+    for (std::size_t i = 0; i < own; ++i) {
+        const Peeled peeled = peel_prefixes(read.commands[i], 0);
+        if (!peeled.shell) continue;
+        const ShellWord word = shell_word(read.commands[i], *peeled.shell);
+        if (!word.is_text) continue;
+        ShellText inner = all_commands(read.commands[i][word.at], depth + 1);
+        read.whole = read.whole && inner.whole;
+        for (auto& words : inner.commands) read.commands.push_back(std::move(words));
+    }
+    return read;
+}
+
+bool is_other_place(const std::string& name) {
+    return std::find(kOtherPlaces.begin(), kOtherPlaces.end(), name) != kOtherPlaces.end();
+}
+
+/// The first word of a text, wherever it stands, that leads to another place; "" = none.
+std::string names_other_place(std::string_view text, const Host& host) {
+    constexpr std::string_view kOfNames =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./";
+    std::vector<std::string> words;
+    for (std::size_t at = 0; (at = text.find_first_of(kOfNames, at)) != text.npos;) {
+        const std::size_t end = std::min(text.find_first_not_of(kOfNames, at), text.size());
+        words.emplace_back(text.substr(at, end - at));
+        at = end;
+    }
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        if (is_other_place(base_name(words[i]))) return base_name(words[i]);
+        if (!is_launcher_name(words[i])) continue;
+        const Site site = find_site(words, i, host);
+        if (site.role == Role::away || site.reaches_hosts) return site.kind;
+    }
+    return {};
+}
+
+/// The launcher or the container command by which a shell text may start the training in another
+/// place; "" = none. What cannot be read counts wherever it stands.
+std::string leaves_host(std::string_view text, const Host& host) {
+    const ShellText read = all_commands(text);
+    for (const std::vector<std::string>& words : read.commands) {
+        const Peeled peeled = peel_prefixes(words, 0);
+        std::vector<std::string> names;
+        for (const std::string& name : peeled.prefixes) names.push_back(name);
+        if (peeled.inner < words.size()) names.push_back(base_name(words[peeled.inner]));
+        for (const std::string& name : names)
+            if (is_other_place(name)) return name;
+        // xargs, parallel: what they start is somewhere in their words.
+        if (peeled.opaque && !peeled.shell)
+            if (std::string name = names_other_place(join(words, " "), host); !name.empty())
+                return name;
+        const Site site = find_site(words, peeled, host);
+        if (site.role == Role::away || site.reaches_hosts) return site.kind;
+    }
+    return read.whole ? "" : names_other_place(text, host);
 }
 
 bool is_shell(const std::string& word) {
@@ -106,7 +162,7 @@ std::string script_text(const std::string& path, const Host& host) {
 /// An MPI launcher in a shell text that is told other hosts, or that finds them in the allocation.
 bool starts_mpi_elsewhere(std::string_view text, const Environment& environment, const Host& host) {
     const auto has = [&](std::string_view word) { return text.find(word) != text.npos; };
-    const std::vector<std::vector<std::string>> commands = shell_commands(text);
+    const std::vector<std::vector<std::string>> commands = all_commands(text).commands;
     if (std::none_of(commands.begin(), commands.end(), [&](const std::vector<std::string>& words) {
             const std::string kind = find_site(words, peel_prefixes(words, 0), host).kind;
             return kind == "mpi" || kind == "horovodrun";

@@ -39,7 +39,7 @@ std::size_t value_start(std::string_view word) {
 
 class Reader {
   public:
-    Reader(std::vector<Words>& commands, int depth) : commands_(commands), depth_(depth) {}
+    Reader(ShellText& out, int depth) : out_(out), depth_(depth) {}
 
     void read(std::string_view text) {
         for (std::size_t i = 0; i < text.size(); ++i) i = take(text, i);
@@ -55,8 +55,13 @@ class Reader {
             return i + 1;
         }
         if (c == '\'' || c == '"') return take_quoted(text, i);
+        if (text.substr(i).starts_with("<<")) return take_here_word(text, i);
         if (text.substr(i).starts_with("${")) return take_parameter(text, i);
         if (c == '#' && !in_word_) return std::min(text.find('\n', i), text.size()) - 1;
+        if (c == '\n' && !here_words_.empty()) {
+            end_command();
+            return take_here_documents(text, i);
+        }
         if (c == ' ' || c == '\t' || c == '\r')
             end_word();
         else if (c == '(' && in_word_ && word_.ends_with('='))
@@ -75,16 +80,90 @@ class Reader {
         in_word_ = true;
         for (++i; i < text.size() && text[i] != quote; ++i) {
             if (quote == '"' && text[i] == '\\' && i + 1 < text.size()) ++i;
-            if (quote == '"' && text.substr(i).starts_with("${"))
+            const std::string_view rest = text.substr(i);
+            if (quote == '"' && rest.starts_with("${"))
                 i = take_parameter(text, i);
+            else if (quote == '"' && (rest.starts_with("$(") || rest.starts_with("`")))
+                i = take_substitution(text, i);
             else
                 word_ += text[i];
         }
+        if (i >= text.size()) out_.whole = false;
         return i;
+    }
+
+    /// `$(COMMANDS)` and `` `COMMANDS` `` in double quotes.
+    std::size_t take_substitution(std::string_view text, std::size_t i) {
+        const std::size_t first = text[i] == '`' ? i + 1 : i + 2;
+        const std::size_t end = text[i] == '`' ? std::min(text.find('`', first), text.size())
+                                               : closing_bracket(text, i + 1);
+        inner(text.substr(first, end - first));
+        if (end == text.size()) out_.whole = false;
+        const std::size_t last = std::min(end, text.size() - 1);
+        word_ += text.substr(i, last + 1 - i);
+        return last;
+    }
+
+    /// The bracket that closes the one at text[i], past quotes; the end where there is none.
+    static std::size_t closing_bracket(std::string_view text, std::size_t i) {
+        std::string open;  // what has to be closed, innermost last
+        for (; i < text.size(); ++i) {
+            const char c = text[i];
+            const bool quoted = open.ends_with('"');
+            if (c == '\\') {
+                ++i;
+            } else if (c == '"') {
+                quoted ? open.pop_back() : open.push_back('"');
+            } else if (c == '\'' && !quoted) {
+                i = std::min(text.find('\'', i + 1), text.size());
+            } else if (c == '(' && (!quoted || text[i - 1] == '$')) {
+                open.push_back(')');
+            } else if (c == ')' && !quoted) {
+                open.pop_back();
+                if (open.empty()) return i;
+            }
+        }
+        return text.size();
+    }
+
+    /// `<<WORD`, `<<-'WORD'`; `<<<WORD` is a word like any other.
+    std::size_t take_here_word(std::string_view text, std::size_t i) {
+        end_word();
+        if (text.substr(i).starts_with("<<<")) return i + 2;
+        i += text.substr(i).starts_with("<<-") ? 3 : 2;
+        while (i < text.size() && (text[i] == ' ' || text[i] == '\t')) ++i;
+        const std::size_t end = std::min(text.find_first_of(" \t\r\n;&|()<>", i), text.size());
+        std::string word(text.substr(i, end - i));
+        std::erase_if(word, [](char c) { return c == '\'' || c == '"' || c == '\\'; });
+        if (!word.empty()) here_words_.push_back(std::move(word));
+        return end - 1;
+    }
+
+    /// The lines of the here-documents that begin behind the line end at text[i]. Each line is a
+    /// text of its own, for most of them are prose. Returns the position of the last character.
+    std::size_t take_here_documents(std::string_view text, std::size_t i) {
+        for (const std::string& word : std::exchange(here_words_, {})) {
+            std::vector<std::string_view> lines;
+            std::size_t at = i + 1;
+            bool found = false;
+            while (!found && at < text.size()) {
+                const std::size_t end = std::min(text.find('\n', at), text.size());
+                std::string_view line = text.substr(at, end - at);
+                line.remove_prefix(std::min(line.find_first_not_of('\t'), line.size()));
+                found = line == word;
+                if (!found) lines.push_back(line);
+                at = end + 1;
+            }
+            if (!found) break;  // no here-document: 1 << 2
+            for (const std::string_view line : lines) prose(line);
+            i = at - 1;
+        }
+        return std::min(i, text.size() - 1);
     }
 
     /// `${NAME:-TEXT}` is TEXT: what NAME holds is not known. Others stay as they are.
     std::size_t take_parameter(std::string_view text, std::size_t i) {
+        if (text.find('}', i) == std::string_view::npos) out_.whole = false;
         const std::size_t end = std::min(text.find('}', i), text.size() - 1);
         const std::string_view inside = text.substr(i, end - i);
         const std::size_t otherwise = inside.find('-');
@@ -111,7 +190,7 @@ class Reader {
         while (first < words.size()) {
             const std::size_t value = value_start(words[first]);
             if (value > 0)
-                inner(words[first].substr(value));
+                prose(words[first].substr(value));
             else if (!is_one_of(kBefore, words[first]))
                 break;
             ++first;
@@ -119,24 +198,33 @@ class Reader {
         words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(first));
         if (words.empty()) return;
         const std::string& front = words.front();  // of ${RUN:-srun -n 4}
-        if (front.find(' ') != std::string::npos && front.find('$') != 0) inner(front);
+        if (front.find(' ') != std::string::npos && front.find('$') != 0) prose(front);
         if (is_one_of(kDeclares, words.front()))
             for (const std::string& word : words)
-                if (const std::size_t value = value_start(word)) inner(word.substr(value));
+                if (const std::size_t value = value_start(word)) prose(word.substr(value));
+        if (words.front() == "trap" && words.size() > 1) inner(words[1]);
         if (words.front() == "eval") {
             std::string text;
             for (std::size_t i = 1; i < words.size(); ++i) text += words[i] + " ";
             inner(text);
         }
-        commands_.push_back(std::move(words));
+        out_.commands.push_back(std::move(words));
     }
 
-    void inner(const std::string& text) {
-        if (depth_ < kDeepest) Reader(commands_, depth_ + 1).read(text);
+    void inner(std::string_view text) {
+        if (depth_ < kDeepest) Reader(out_, depth_ + 1).read(text);
     }
 
-    std::vector<Words>& commands_;
+    /// A text that may be no commands at all: its quotes need not be closed.
+    void prose(std::string_view text) {
+        const bool whole = out_.whole;
+        inner(text);
+        out_.whole = whole;
+    }
+
+    ShellText& out_;
     int depth_;
+    std::vector<std::string> here_words_;  ///< ends of the here-documents behind this line
     Words words_;
     std::string word_;
     bool in_word_ = false;
@@ -144,10 +232,10 @@ class Reader {
 
 }  // namespace
 
-std::vector<std::vector<std::string>> shell_commands(std::string_view text) {
-    std::vector<Words> commands;
-    Reader(commands, 0).read(text);
-    return commands;
+ShellText read_shell_text(std::string_view text) {
+    ShellText read;
+    Reader(read, 0).read(text);
+    return read;
 }
 
 }  // namespace toporun::launcher

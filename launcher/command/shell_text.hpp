@@ -7,9 +7,14 @@
 /// Which commands a text for a shell starts, as far as that can be told without running it.
 namespace toporun::launcher {
 
-/// The simple commands in `text`: each one's words, quotes taken off. What a variable is given
-/// (`RUN="srun -n 4"`) and what eval gets counts as a text too, comments do not. Never fails; what
-/// variables hold is not looked at.
-std::vector<std::vector<std::string>> shell_commands(std::string_view text);
+struct ShellText {
+    std::vector<std::vector<std::string>> commands;  ///< the words of each, quotes taken off
+    bool whole = true;  ///< false: a quote or bracket is not closed, what is behind it is not read
+};
+
+/// The simple commands in `text`. What a variable is given (`RUN="srun -n 4"`), what eval and trap
+/// get, `$(...)` in quotes and the lines of a here-document count as texts too, comments do not.
+/// Never fails; what variables hold is not looked at.
+ShellText read_shell_text(std::string_view text);
 
 }  // namespace toporun::launcher

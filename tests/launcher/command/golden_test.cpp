@@ -59,6 +59,9 @@ tests::FakeHost golden_host() {
     host.files["submit.sh"] = "#!/bin/bash\nsbatch --nodes=2 job.slurm\n";
     host.files["docker.sh"] =
         "# tested in docker\ntorchrun train.py --data /data/docker/x --deepspeed z.json\n";
+    host.files["here.sh"] = "cat <<EOF\ndon't\nEOF\nsrun -n 4 python train.py\n";
+    host.files["open.sh"] = "echo don't\nsrun -n 4 python train.py # it's\necho 'a\n";
+    host.files["nested.sh"] = "timeout 60 bash -c 'apptainer exec i.sif python train.py'\n";
     host.files["held.sh"] = "RUN=\"srun -n 4\"\n$RUN python train.py\n";
     host.files["default.sh"] = "${RUN:-srun -n 4} python train.py\n";
     for (const char* name : {"./a", "./b", "./t", "./prog", "/abs/python"})

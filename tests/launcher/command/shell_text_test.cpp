@@ -16,7 +16,7 @@ namespace {
 /// The commands, parted by `|`, the words of each by blanks.
 std::string commands_of(const std::string& text) {
     std::vector<std::string> commands;
-    for (const std::vector<std::string>& words : launcher::shell_commands(text))
+    for (const std::vector<std::string>& words : launcher::read_shell_text(text).commands)
         commands.push_back(join(words, " "));
     return join(commands, "|");
 }
@@ -36,7 +36,17 @@ TEST_CASE("the commands of a shell text") {
         {"RUN=\"srun -n 4\"; $RUN a", "srun -n 4|$RUN a"},
         {"export RUN='srun -n 4'", "srun -n 4|export RUN=srun -n 4"},
         {"RUN=(srun -n 4)", "srun -n 4"},
-        {"a \"$(srun b)\" 'srun c'", "a $(srun b) srun c"},
+        {"a \"$(srun b)\" 'srun c'", "srun b|a $(srun b) srun c"},
+        {"A=\"x $(b \"$(srun c)\" ')' ) y\"", "srun c|b $(srun c) )|x $|srun c|b $(srun c) )|y"},
+        {"a \"`srun b`\"", "srun b|a `srun b`"},
+        {"trap 'srun b' EXIT", "srun b|trap srun b EXIT"},
+        {"cat <<EOF\ndon't\n  srun a\nEOF\nsrun b", "cat|dont|srun a|srun b"},
+        {"cat <<-'E' >f; a\n\tdon't\n\tE\nsrun b", "cat f|a|dont|srun b"},
+        {"cat <<A <<B\na\nA\nb\nB\nsrun c", "cat|a|b|srun c"},
+        {"cat <<< 'a b'\nsrun c", "cat a b|srun c"},
+        {"a $((1 << 2))\nsrun c", "a $|1|srun c"},
+        {"cat <<EOF", "cat"},
+        {"cat <<EOF\nsrun b", "cat|srun b"},
         {"a $(srun b)", "a $|srun b"},
         {"a \\\n  srun", "a srun"},
         {"a \\;b", "a ;b"},
@@ -58,5 +68,17 @@ TEST_CASE("the commands of a shell text") {
 TEST_CASE("texts within texts end") {
     std::string text = "srun";
     for (int i = 0; i < 1000; ++i) text = "A=" + text;
-    CHECK(launcher::shell_commands(text).size() < 10);
+    CHECK(launcher::read_shell_text(text).commands.size() < 10);
+}
+
+TEST_CASE("what is not closed is said") {
+    for (const char* text : {"a 'b", "a \"b", "a \"$(b", "a ${b", "eval \"it's\""}) {
+        CAPTURE(text);
+        CHECK_FALSE(launcher::read_shell_text(text).whole);
+    }
+    for (const char* text :
+         {"", "a 'b'", "# don't", "cat <<E\ndon't\nE\n", "A=\"don't\"", "a \\'"}) {
+        CAPTURE(text);
+        CHECK(launcher::read_shell_text(text).whole);
+    }
 }
