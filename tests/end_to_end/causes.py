@@ -44,7 +44,7 @@ def status_after_wait_is_told():
     return tuple(int(n) for n in re.findall(r"\d+", platform.release())[:2]) >= (6, 15)
 
 
-class Ranks(Case):
+class RankHelpers:
     def setUp(self):
         super().setUp()
         self.environment["D"] = self.directory
@@ -91,7 +91,7 @@ class Ranks(Case):
         return ["sh", "-c", RANK.replace("{rank}", f"${variable}")]
 
 
-class Mpirun(Ranks):
+class Mpirun(RankHelpers, Case):
     COMMAND = ["mpirun", "--oversubscribe", "-np", "3"]
 
     def test_a_signal(self):
@@ -128,7 +128,7 @@ class Mpirun(Ranks):
 
 
 @unittest.skipUnless(HYDRA, "MPICH is not installed (mpiexec.hydra)")
-class Hydra(Ranks):
+class Hydra(RankHelpers, Case):
     def test_statuses_that_hydra_joins(self):
         """3 and 4 come out as 7."""
         command = [HYDRA, "-n", "2", *self.shell("PMI_RANK")]
@@ -150,7 +150,7 @@ class Hydra(Ranks):
 
 
 @unittest.skipIf(harness.torchrun_is_missing(), harness.torchrun_is_missing())
-class Torchrun(Ranks):
+class Torchrun(RankHelpers, Case):
     """torchrun ends with 1 whatever happened, and names the rank that it looked at first."""
 
     def first_failure_of(self, rank, what):

@@ -260,7 +260,7 @@ class Deliveries(Case):
                 wait_until(lambda: harness.read_file(running.paths[0]).count(b"ready") == 2, "both ranks")
                 os.kill(running.pid, signal.SIGALRM)
                 status = running.finish().returncode
-                self.assert_nothing_left()
+                self.end_left_overs()  # the second of timeout's two signals makes a bare mpirun leave its ranks
                 return status
             with self.subTest(launcher=launcher[0]):
                 self.assertEqual(self.compare_runs(run), 124)

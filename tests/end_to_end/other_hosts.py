@@ -59,7 +59,7 @@ def network_namespaces(names):
             subprocess.run(command, **quiet)
 
 
-class Hosts(Case):
+class HostHelpers:
     def setUp(self):
         super().setUp()
         self.ssh = self.write_shell("")
@@ -121,7 +121,7 @@ class Hosts(Case):
 
 @unittest.skipIf(no_host_names(), no_host_names())
 @unittest.skipUnless(shutil.which("mpirun"), "Open MPI is not installed")
-class OpenMpi(Hosts):
+class OpenMpi(HostHelpers, Case):
     def test_each_host_decides_for_its_ranks(self):
         rows = self.check_ranks(self.mpirun("-x", "MINE=a b", "sh", "-c", SHOW))
         self.assertEqual({row[4] for row in rows}, {"[a b]"})
@@ -218,7 +218,7 @@ class OpenMpi(Hosts):
 
 @unittest.skipIf(no_host_names(), no_host_names())
 @unittest.skipUnless(HYDRA, "MPICH is not installed (mpiexec.hydra)")
-class Hydra(Hosts):
+class Hydra(HostHelpers, Case):
     def hydra(self, *words):
         return [HYDRA, "-launcher", "ssh", "-launcher-exec", self.ssh, "-hosts", self.hosts(), "-n", "4", *words]
 

@@ -18,7 +18,7 @@ SMALL = ["--gpus-per-node=1", "--cpus-per-task=1"]
 STUB = '#!/bin/sh\nprintf "%s\\n" "node $SLURM_NODEID: $*"\n'
 
 
-class ScriptCase(SlurmCase):
+class ScriptHelpers:
     def setUp(self):
         super().setUp()
         self.need_gpus()
@@ -47,7 +47,7 @@ class ScriptCase(SlurmCase):
 
 
 @unittest.skipIf(MISSING, MISSING)
-class Submitted(ScriptCase):
+class Submitted(ScriptHelpers, SlurmCase):
     def test_every_script_fits_an_allocation(self):
         names = sorted(os.listdir(SCRIPTS))
         self.assertGreaterEqual(len(names), 7)
@@ -60,7 +60,7 @@ class Submitted(ScriptCase):
 
 
 @unittest.skipIf(MISSING, MISSING)
-class Started(ScriptCase):
+class Started(ScriptHelpers, SlurmCase):
     @unittest.skipIf(NO_TORCHRUN, NO_TORCHRUN)
     def test_torchrun(self):
         lines, err = self.run_script("torchrun.sbatch")
@@ -106,7 +106,7 @@ NODE_RANK = ("import os\nos.write(1, ' '.join([os.environ[n] for n in ('RANK', '
 
 
 @unittest.skipIf(MISSING, MISSING)
-class FilledIn(ScriptCase):
+class FilledIn(ScriptHelpers, SlurmCase):
     """What toporun tells the ranks, in every order that srun gives them."""
 
     def places(self, *words, **variables):
