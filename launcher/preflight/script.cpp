@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <csignal>
 #include <span>
 
 #include "base/text.hpp"
@@ -101,8 +102,12 @@ void signal_for_torchrun(const LaunchLine& line, std::vector<Finding>& findings)
     std::transform(name.begin(), name.end(), name.begin(),
                    [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
     if (name.starts_with("SIG")) name.erase(0, 3);
-    constexpr std::array<std::string_view, 8> kHandled = {"TERM", "15", "INT",  "2",
-                                                          "HUP",  "1",  "QUIT", "3"};
+    if (const auto number = to_integer(name)) {  // torch takes names only
+        const bool known = *number > 0 && *number <= SIGRTMAX;
+        const char* text = known ? sigabbrev_np(static_cast<int>(*number)) : nullptr;
+        name = text == nullptr ? "" : text;
+    }
+    constexpr std::array<std::string_view, 4> kHandled = {"TERM", "INT", "HUP", "QUIT"};
     if (name.empty() || std::find(kHandled.begin(), kHandled.end(), name) != kHandled.end()) return;
     const auto handled =
         said(line.torchrun, line.environment, {"signals-to-handle"}, {"PET_SIGNALS_TO_HANDLE"});
@@ -135,14 +140,15 @@ void short_kill_wait(const LaunchLine& line, const LineFacts& facts,
 void image_variables(const LaunchLine& line, std::vector<Finding>& findings) {
     if (line.srun == nullptr || !said(line.srun, line.environment, {"container-image"}, {})) return;
     const auto list = said(line.srun, line.environment, {"container-env"}, {});
-    const std::vector<std::string> kept =
-        list ? split(list->value, ',') : std::vector<std::string>();
+    std::vector<std::string> kept = list ? split(list->value, ',') : std::vector<std::string>();
     std::vector<std::string> lost;
     for (const auto& [name, value] : line.environment) {
         const bool counts = name.starts_with("NCCL_") || name == "OMP_NUM_THREADS";
         if (counts && std::find(kept.begin(), kept.end(), name) == kept.end()) lost.push_back(name);
     }
     if (lost.empty()) return;
+    std::erase(kept, "");
+    kept.insert(kept.end(), lost.begin(), lost.end());
     findings.push_back(
         {"image-variables-win", Severity::note,
          fmt::format("{} of the job {} lost where the image sets {} too",
@@ -150,7 +156,7 @@ void image_variables(const LaunchLine& line, std::vector<Finding>& findings) {
                      lost.size() == 1 ? "it" : "them"),
          fmt::format("--container-image, {}", list ? list->words : "no --container-env"),
          "the image's value holds, without a word",
-         fmt::format("srun --container-env={}", printable(join(lost, ","))), "",
+         fmt::format("srun --container-env={}", printable(join(kept, ","))), "",
          "NVIDIA's PyTorch images set some; or toporun inside the container"});
 }
 

@@ -226,6 +226,13 @@ TEST_CASE("signals, the time limit and images") {
          Severity::slow,
          "SIGUSR2"},
         {"srun" + torchrun, submitted, {}, "signal-ends-torchrun", Severity::slow},
+        {"srun --signal=10@60" + torchrun,
+         job,
+         {},
+         "signal-ends-torchrun",
+         Severity::slow,
+         "SIGUSR1"},
+        {"srun --signal=10 torchrun --signals-to-handle=SIGTERM,SIGUSR1 t.py", job, {}, ""},
         {"srun --signal=B:USR1@60" + torchrun, job, {}, ""},
         {"srun --signal=TERM@60" + torchrun, job, {}, ""},
         {"srun --signal=15" + torchrun, job, {}, ""},
@@ -244,6 +251,13 @@ TEST_CASE("signals, the time limit and images") {
         {"srun --container-image=img ./train", job, {}, ""},
         {"srun ./train", tuned, {}, ""},
     });
+    // Names that the user has listed stay in the list.
+    const Command listed = recognise(
+        split("srun --container-image=img --container-env=A,B ./train", ' '), tuned, FakeHost());
+    const auto findings =
+        preflight(listed, variables_of_ranks(listed, tuned), first_node(), LineFacts());
+    REQUIRE(findings.size() == 1);
+    CHECK(findings[0].fix == "srun --container-env=A,B,NCCL_IB_HCA");
     CHECK(kill_wait("# KillWait=9\nClusterName=a\n  killwait=7 # s\n") == 7);
     CHECK_FALSE(kill_wait("KillWait=x\n"));
     CHECK_FALSE(kill_wait(""));
