@@ -57,7 +57,7 @@ struct ShellWord {
     bool is_text = false;
 };
 
-ShellWord shell_word(std::span<const std::string> argv, std::size_t word) {
+ShellWord text_of_shell(std::span<const std::string> argv, std::size_t word) {
     for (std::size_t i = word + 1; i < argv.size(); ++i) {
         const std::string& part = argv[i];
         const bool option = part.size() > 1 && (part[0] == '-' || part[0] == '+');
@@ -79,7 +79,7 @@ ShellWord shell_word(std::span<const std::string> argv, std::size_t word) {
 /// The text that a shell word will run; nothing when it cannot be read.
 std::optional<std::string> shell_text(std::span<const std::string> argv, std::size_t word,
                                       const Host& host) {
-    const ShellWord found = shell_word(argv, word);
+    const ShellWord found = text_of_shell(argv, word);
     if (found.at == 0) return std::nullopt;
     return found.is_text ? std::optional(argv[found.at])
                          : host.read_file(argv[found.at], kScriptBytes);
@@ -92,7 +92,7 @@ ShellText all_commands(std::string_view text, int depth = 0) {
     for (std::size_t i = 0; i < own; ++i) {
         const Peeled peeled = peel_prefixes(read.commands[i], 0);
         if (!peeled.shell) continue;
-        const ShellWord word = shell_word(read.commands[i], *peeled.shell);
+        const ShellWord word = text_of_shell(read.commands[i], *peeled.shell);
         if (!word.is_text) continue;
         ShellText inner = all_commands(read.commands[i][word.at], depth + 1);
         read.whole = read.whole && inner.whole;
