@@ -27,12 +27,19 @@ def parse_arguments():
     return parser.parse_args()
 
 
+def has_own_gpu(gpus, environment):
+    """Whether each rank has a GPU for itself where it sees `gpus` of them."""
+    if gpus >= int(environment.get("LOCAL_WORLD_SIZE", 1)):
+        return gpus > 0
+    # Slurm shows each task another GPU, as device 0; torchrun's workers of a task would share it.
+    return gpus == 1 and "SLURM_GPUS_PER_TASK" in environment and "TORCHELASTIC_RUN_ID" not in environment
+
+
 def main():
     arguments = parse_arguments()
     local_rank = int(os.environ["LOCAL_RANK"])
-    # With one visible GPU for each task (--gpus-per-task=1) it is device 0 in all of them.
     gpus = torch.cuda.device_count()
-    use_gpu = gpus > 0 and (gpus == 1 or gpus >= int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
+    use_gpu = has_own_gpu(gpus, os.environ)
     device = torch.device("cuda", local_rank % gpus) if use_gpu else torch.device("cpu")
     if use_gpu:
         torch.cuda.set_device(device)

@@ -34,13 +34,23 @@ std::string end_of(const RankProcess& process) {
                            : fmt::format("by SIG{}", name);
 }
 
-/// The processes of one start of the ranks whose end was seen, in the order of their ends.
+/// How much an end looks like that of a victim: launchers end the ranks that are left by SIGTERM
+/// and SIGKILL.
+int victim_degree(const RankProcess& process) {
+    if (!process.signal) return 0;
+    if (is_request(*process.signal)) return 2;
+    return *process.signal == SIGKILL ? 1 : 0;
+}
+
+/// The processes of one start of the ranks whose end was seen, in the order of their ends; victims
+/// behind those that ended at the same moment.
 std::vector<RankProcess> ended_in_order(const Evidence& evidence, int attempt) {
     std::vector<RankProcess> ended;
     for (const RankProcess& process : evidence.processes)
         if (process.attempt == attempt && process.end_s) ended.push_back(process);
-    std::stable_sort(ended.begin(), ended.end(),
-                     [](const auto& a, const auto& b) { return *a.end_s < *b.end_s; });
+    std::stable_sort(ended.begin(), ended.end(), [](const auto& a, const auto& b) {
+        return std::pair(*a.end_s, victim_degree(a)) < std::pair(*b.end_s, victim_degree(b));
+    });
     return ended;
 }
 
@@ -65,6 +75,14 @@ bool all_alike(const Evidence& evidence, const std::vector<RankProcess>& ended) 
     if (ended.size() < 2 || others_unseen(evidence, ended)) return false;
     return std::all_of(ended.begin(), ended.end(), [&](const RankProcess& process) {
         return !process.signal && process.code && process.code == ended.front().code;
+    });
+}
+
+/// Another rank ended in a like way at the same moment: either may be the first.
+bool is_tie(const std::vector<RankProcess>& ended, const RankProcess& first) {
+    return std::any_of(ended.begin(), ended.end(), [&](const RankProcess& process) {
+        return &process != &first && ended_badly(process) && process.end_s == first.end_s &&
+               victim_degree(process) == victim_degree(first);
     });
 }
 
@@ -125,7 +143,7 @@ std::vector<Event> end_events(const Evidence& evidence, const Catalogue& catalog
             event.says =
                 fmt::format("ended {} as all ranks did, the first of them", end_of(*first));
             if (event.role == Role::hint) event.role = Role::ambiguous;
-        } else if (unseen && event.role == Role::hint) {
+        } else if ((unseen || is_tie(ended, *first)) && event.role == Role::hint) {
             event.role = Role::ambiguous;
         }
         events.push_back(std::move(event));

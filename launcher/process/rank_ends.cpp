@@ -93,8 +93,11 @@ void RankEnds::look() {
     while (notify_ && ::read(notify_.get(), events.data(), events.size()) > 0) {
     }
     read_records();
+    // One time for all that have ended since the last look: which of them was first is not known.
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
     for (Rank& rank : ranks_)
-        if (rank.fd && pidfd_ended(rank.fd.get())) note_end(rank);
+        if (rank.fd && pidfd_ended(rank.fd.get())) note_end(rank, seconds);
 }
 
 bool RankEnds::running() const {
@@ -128,14 +131,13 @@ void RankEnds::read_records() {
     rest_.erase(0, end + 1);
 }
 
-void RankEnds::note_end(Rank& rank) {
+void RankEnds::note_end(Rank& rank, double seconds) {
     const bool was_waited_for = pidfd_waited_for(rank.fd.get());
     rank.wait_status = zombie_status(rank.pid, rank.start_ticks);
     if (!rank.wait_status) rank.wait_status = status_after_wait(rank.fd.get());
     if (rank.wait_status || was_waited_for) rank.fd.reset();  // no more will be known
     if (rank.ended_after_s) return;
-    rank.ended_after_s =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+    rank.ended_after_s = seconds;
     rank.error = read_error_file(rank.error_file);
 }
 

@@ -52,7 +52,7 @@ class RankEnds {
         std::string error;  ///< what the error file held
     };
     void read_records();
-    void note_end(Rank& rank);
+    void note_end(Rank& rank, double seconds);
 
     Descriptor file_;
     Descriptor notify_;

@@ -116,7 +116,9 @@ class Mpirun(RankHelpers, Case):
         os.kill(running.pid, signal.SIGTERM)
         running.finish()
         first = self.report()["exit"]["first_failure"]
-        if first is not None:
+        if status_after_wait_is_told():
+            self.assertEqual((first["cause"], first["rank"]), ("signal-external", None), first)
+        elif first is not None:
             self.assertEqual(first["rank"], None)
 
     def test_a_run_that_ended_well_has_no_first_cause(self):

@@ -4,6 +4,7 @@ GPUs that a script asks for are replaced on sbatch's command line by what these 
 import os
 import re
 import shutil
+import sys
 import unittest
 
 import harness
@@ -97,6 +98,23 @@ class Started(ScriptHelpers, SlurmCase):
         hosts = [name for name in os.listdir(self.work) if name.startswith("hosts-")]
         with open(os.path.join(self.work, hosts[0]), encoding="ascii") as file:
             self.assertEqual(file.read(), "n1 slots=1\nn2 slots=1\n")
+
+
+@unittest.skipIf(NO_TORCHRUN, NO_TORCHRUN)
+class Training(harness.Case):
+    def test_nccl_only_where_each_rank_has_a_gpu(self):
+        sys.path.insert(0, EXAMPLES)
+        try:
+            import train_ddp
+        finally:
+            sys.path.remove(EXAMPLES)
+        two, torchrun = {"LOCAL_WORLD_SIZE": "2"}, {"TORCHELASTIC_RUN_ID": "none"}
+        task = {"SLURM_GPUS_PER_TASK": "1"}
+        for gpus, environment, expected in ((0, {}, False), (1, {}, True), (1, two, False), (2, two, True),
+                                            (1, {**two, **torchrun}, False), (1, {**two, **task}, True),
+                                            (1, {**two, **task, **torchrun}, False), (0, {**two, **task}, False)):
+            with self.subTest(gpus=gpus, environment=environment):
+                self.assertEqual(train_ddp.has_own_gpu(gpus, environment), expected)
 
 
 PLACE = ("import os\nprint(*[os.environ.get(n) for n in ('RANK', 'WORLD_SIZE', 'LOCAL_RANK', 'LOCAL_WORLD_SIZE', "
