@@ -72,6 +72,14 @@ void block_terminal_stops() {
     ::sigprocmask(SIG_BLOCK, &stops, nullptr);
 }
 
+/// What the shims write to, "" where none runs: to close an inotify instance takes the kernel some
+/// 10 ms (fsnotify_destroy_group waits for a grace period), at the end of every run.
+std::string records_file(const ObserverTask& task) {
+    const bool shims = task.facts.rewrite != rewrite_text(Rewrite::export_only);
+    return task.private_directory.empty() || !shims ? std::string()
+                                                    : task.private_directory + "/" + kRecordsFile;
+}
+
 class ObserverLoop {
   public:
     ObserverLoop(ObserverTask task, int link, int error_copy)
@@ -79,8 +87,7 @@ class ObserverLoop {
           link_(link),
           console_(error_copy, task_.quiet),
           watch_(task_.private_directory),
-          ends_(task_.private_directory.empty() ? std::string()
-                                                : task_.private_directory + "/" + kRecordsFile),
+          ends_(records_file(task_)),
           files_(task_.run_directory),
           nodes_(files_, task_.place, task_.run,
                  task_.silent ? kTurnPatience : std::chrono::milliseconds(0)) {
