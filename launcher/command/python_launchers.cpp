@@ -125,9 +125,8 @@ std::vector<Given> with_config(std::vector<Given> given, const std::string& conf
          {"rdzv-backend", "rdzv_backend"}}};
     for (const auto& [name, key] : kKeys) {
         const std::string value = config_value(config, key);
-        const bool on_line = std::any_of(given.begin(), given.end(),
-                                         [&](const Given& one) { return one.name == name; });
-        if (value.empty() || on_line) continue;
+        const auto same = [wanted = name](const Given& one) { return one.name == wanted; };
+        if (value.empty() || std::any_of(given.begin(), given.end(), same)) continue;
         given.push_back(
             {name, Meaning::other, value, "", 0, printable(fmt::format("{}: {}", key, value))});
     }
