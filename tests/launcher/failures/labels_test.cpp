@@ -33,12 +33,12 @@ TEST_CASE("labels that nobody has described are learned from a traceback") {
         const std::string second = row.second;
         const auto verdict =
             read_failures_of_text(std::string(row.first) + "Traceback (most recent call last):\n" +
-                                  second + "  File \"/work/fit.py\", line 9, in main\n" + second +
+                                  second + "  File \"/home/u/fit.py\", line 9, in main\n" + second +
                                   "    x = f(x)\n" + second + "ValueError: bad shard 17\n")
                 .verdict();
         REQUIRE(verdict);
         CHECK(verdict->cause == "user-exception");
-        CHECK(verdict->frame == "/work/fit.py line 9");
+        CHECK(verdict->frame == "/home/u/fit.py line 9");
         CHECK(verdict->rank == row.rank);
         CHECK(verdict->node == row.node);
     }
@@ -48,7 +48,7 @@ TEST_CASE("a word before a traceback is no label where the next line lacks it") 
     const auto verdict = read_failures_of_text(
                              "RuntimeError: Traceback (most recent call last):\n"
                              "Traceback (most recent call last):\n"
-                             "  File \"/work/fit.py\", line 9, in main\n"
+                             "  File \"/home/u/fit.py\", line 9, in main\n"
                              "RuntimeError: CUDA error: out of memory\n")
                              .verdict();
     REQUIRE(verdict);
