@@ -69,8 +69,7 @@ class SupervisorKilled(Case):
 
     @unittest.skipIf(harness.torchrun_is_missing(), harness.torchrun_is_missing())
     def test_torchrun(self):
-        with open(os.path.join(self.work, "worker.py"), "w", encoding="ascii") as file:
-            file.write("import time\nprint('ready', flush=True)\ntime.sleep(1000)\n")
+        self.write_waiting_worker()
         self.kill_supervisor(["torchrun", "--nproc_per_node=2", f"--master_port={harness.free_port()}",
                               "worker.py"], 2)
         self.assert_nothing_left()
@@ -138,8 +137,7 @@ class LeftOvers(Case):
     @unittest.skipIf(harness.torchrun_is_missing(), harness.torchrun_is_missing())
     def test_workers_that_a_dead_torchrun_left(self):
         """torchrun does not handle SIGUSR1: it dies, and its workers go on."""
-        with open(os.path.join(self.work, "worker.py"), "w", encoding="ascii") as file:
-            file.write("import time\nprint('ready', flush=True)\ntime.sleep(1000)\n")
+        self.write_waiting_worker()
 
         def run(prefix):
             running = self.start([*prefix, "torchrun", "--nproc_per_node=2",

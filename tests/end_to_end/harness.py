@@ -306,6 +306,12 @@ class Case(unittest.TestCase):
     def variables(self, **more):
         return {**self.environment, **more}
 
+    def write_waiting_worker(self):
+        """A Python program that says "ready" and waits for a signal. Returns its name."""
+        with open(os.path.join(self.work, "worker.py"), "w", encoding="ascii") as file:
+            file.write("import signal\nprint('ready', flush=True)\nsignal.pause()\n")
+        return "worker.py"
+
     def start(self, argv, **options):
         running = Running(self, argv, **options)
         self.addCleanup(running.end)

@@ -170,8 +170,7 @@ class ThroughMpirun(Case):
 @unittest.skipIf(harness.torchrun_is_missing(), harness.torchrun_is_missing())
 class ThroughTorchrun(Case):
     def test_end_by_a_signal(self):
-        with open(os.path.join(self.work, "worker.py"), "w", encoding="ascii") as file:
-            file.write("import time\nprint('ready', flush=True)\ntime.sleep(1000)\n")
+        self.write_waiting_worker()
 
         def run(prefix):
             running = self.start([*prefix, "torchrun", "--nproc_per_node=2",
