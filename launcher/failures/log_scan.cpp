@@ -121,8 +121,8 @@ bool LogScan::add_record(std::string_view line) {
     if (size == 0 || at < size) return false;
     if (std::memcmp(line.data() + at - size, known.text.data(), size) != 0) return false;
     const std::string_view before = line.substr(0, at - size);
-    if (!before.empty() &&
-        (is_host_char(before.back()) || anchors_.any_in(before) || !failures_.tells_no_rank(line)))
+    if (!before.empty() && (is_host_char(before.back()) || before.back() == ':' ||
+                            anchors_.any_in(before) || !failures_.tells_no_rank(line)))
         return false;
     line_.record = known.record;
     line_.record.message = line.substr(at);

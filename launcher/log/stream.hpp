@@ -26,12 +26,12 @@ class LogStream {
 
     /// Lines without a record and without other words of NCCL may be left out now.
     bool may_pass() const { return torn_.may_pass(); }
-    /// Whole lines are written, as far as is known.
-    bool is_whole() const { return torn_.is_whole(); }
+    /// Whole lines are written, as far as is known, and the last one went to the model as it stood.
+    bool is_whole() const { return taken_ && torn_.is_whole(); }
     /// Takes a record that stands alone in its line; false when it must come through add().
     /// `process`: as process_of() gave it.
     bool add_alone(const detect::nccl_log::Line& line, std::size_t process) {
-        if (!torn_.at_once(line.record)) return false;
+        if (!torn_.at_once(line)) return false;
         model_.add(line, process);
         return true;
     }
@@ -46,7 +46,11 @@ class LogStream {
     LogModel& model_;
     detect::nccl_log::Line line_;
     std::string buffer_;
-    TornLines torn_{[this](const detect::nccl_log::Line& line) { model_.add(line); }};
+    bool taken_ = false;  ///< `line_`, by the model
+    TornLines torn_{[this](const detect::nccl_log::Line& line) {
+        taken_ |= &line == &line_;
+        model_.add(line);
+    }};
 };
 
 }  // namespace toporun::launcher

@@ -71,9 +71,12 @@ bool has_part_of_call(std::string_view text) {
 /// The form of all versions from 2.8 on, which ends with the stream.
 bool is_usual_call(const Collective& call, std::string_view message) {
     constexpr std::string_view kStream = "] stream 0x";
-    const std::size_t at = message.rfind(kStream);
-    return call.ranks && at != message.npos &&
-           whole_hex(message.substr(at + kStream.size())).has_value();
+    constexpr std::size_t kMostDigits = 16;
+    std::size_t at = message.size();
+    while (at > 0 && std::isxdigit(static_cast<unsigned char>(message[at - 1])) != 0) --at;
+    const std::size_t digits = message.size() - at;
+    return call.ranks && digits > 0 && digits <= kMostDigits &&
+           message.substr(0, at).ends_with(kStream);
 }
 
 /// One word, and no number with more behind its full stop, as `4194304.304.`: an address has none
@@ -166,9 +169,10 @@ bool TornLines::put_host_right(std::string_view text, Line& line) {
     return false;
 }
 
-bool TornLines::at_once(const Record& record) {
+bool TornLines::at_once(const Line& line) {
     constexpr int kSure = 3;
-    if (state_ != State::whole || !doubtful_.empty()) return false;
+    if (state_ != State::whole || !doubtful_.empty() || is_broken(line)) return false;
+    const Record& record = line.record;
     auto& sure = sure_[static_cast<std::size_t>(record.pid) % sure_.size()];
     if (sure == nullptr || sure->first != record.pid) {
         const auto known = hosts_.find(record.pid);
@@ -176,7 +180,9 @@ bool TornLines::at_once(const Record& record) {
         sure = &*known;
     }
     if (sure->second.seen < kSure || sure->second.name != record.host) return false;
+    ++records_;
     if (last_.pid != record.pid || last_.host != record.host) {
+        if (last_.pid != 0) see_turn();
         last_.pid = record.pid;
         last_.host = record.host;
     }

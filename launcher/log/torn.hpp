@@ -39,7 +39,7 @@ class TornLines {
     void add(std::string_view text, detect::nccl_log::Line& line);
     /// True, and the record counted, when it may be taken as it is: nothing is torn so far, and its
     /// process is known.
-    bool at_once(const detect::nccl_log::Record& record);
+    bool at_once(const detect::nccl_log::Line& line);
     /// False while a line without a record may be the rest of one.
     bool may_pass() const { return state_ == State::whole; }
     /// Whole lines are written, as far as is known.
