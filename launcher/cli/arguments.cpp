@@ -83,7 +83,7 @@ po::options_description options_of(Action action) {
                                                                      value<int>());
             break;
         case Action::report:
-            options.add_options()("format", value<std::string>());
+            options.add_options()("format", value<std::string>())("explain", "");
             break;
         case Action::profiles:
             add_profile_option(options);

@@ -149,7 +149,8 @@ Exit status: 1 when something is broken, 0 otherwise, 2 for wrong usage and file
 read.
 )help";
 
-constexpr const char* kReport = R"help(usage: toporun report [--format FORMAT] [DIR | LOG...]
+constexpr const char* kReport =
+    R"help(usage: toporun report [--explain] [--format FORMAT] [DIR | LOG...]
 
 Prints the report of the newest run (TOPORUN_DIR if set, else toporun/latest), or of the run
 directory DIR. Or reads logs that toporun did not make, of one run: what NCCL did there, and, where
@@ -157,12 +158,16 @@ the run failed, the first cause (docs/report.md).
 
   toporun report slurm-4711.out
   toporun report node-*.log dmesg.txt
+  toporun report --explain nccl.log | less
 
 A LOG is a file of any size, also packed by gzip or zstd; a directory of logs; '-' for standard
 input.
 
+      --explain             the log line by line, each with what it means below it, who wrote it and,
+                            where it tells of a failure, what to do; of a run its logs of NCCL
       --format FORMAT       text (default), json, md
-      --json                the same as --format json, schema toporun.report/1
+      --json                the same as --format json, schema toporun.report/1; with --explain
+                            toporun.explanation/1
   -h, --help                this text
 
 Exit status: 0, or 2 when there is no report or a file cannot be read.

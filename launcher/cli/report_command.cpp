@@ -1,11 +1,14 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "launcher/cli/subcommands.hpp"
+#include "launcher/explain/page.hpp"
 #include "launcher/failures/log_scan.hpp"
 #include "launcher/log/source.hpp"
 #include "launcher/process/node_files.hpp"
@@ -104,6 +107,65 @@ int report_logs(const std::vector<std::string>& names, const std::string& format
     return 0;
 }
 
+explain::PageForm page_form(const std::string& format) {
+    if (format == "json") return explain::PageForm::json;
+    return format == "md" ? explain::PageForm::markdown : explain::PageForm::text;
+}
+
+/// NCCL's logs in a run directory.
+std::vector<std::string> run_logs(const std::string& directory) {
+    std::vector<std::string> logs;
+    std::error_code error;
+    for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
+         entry.increment(error))
+        if (entry->path().filename().string().starts_with("nccl.") && is_file(entry->path()))
+            logs.push_back(entry->path());
+    if (logs.empty())
+        throw Error(fmt::format("no log of NCCL's in '{}'", printable(directory)), {},
+                    "name a log: toporun report --explain LOG");
+    std::sort(logs.begin(), logs.end());
+    return logs;
+}
+
+/// What is known from all that can be read twice: of lines before the one that says which rank the
+/// process is, and which line tells the first cause.
+explain::Annotator annotator_of(const std::vector<std::string>& files) {
+    explain::Annotator annotator;
+    std::vector<std::string> again;
+    for (const std::string& file : files)
+        if (is_file(file)) again.push_back(file);
+    if (again.empty()) return annotator;
+    const RunFacts facts = read_logs(again);
+    annotator.know(facts.log.ranks);
+    if (facts.failure) annotator.know(*facts.failure);
+    return annotator;
+}
+
+int explain_logs(const std::vector<std::string>& names, const std::string& format) {
+    const explain::PageForm form = page_form(format);
+    const std::vector<std::string> files = log_files(names);
+    explain::Annotator annotator = annotator_of(files);
+    print(explain::page_begin(form));
+    bool first = true;
+    for (const std::string& file : files) {
+        const std::string name = file == "-" ? "standard input" : file;
+        const bool live = file == "-";  // somebody may be looking
+        std::string page = files.size() > 1 ? explain::page_file(form, name) : "";
+        std::uint64_t number = 0;
+        read_log_lines(file, [&](std::string_view line, bool cut) {
+            const explain::Annotation annotation =
+                annotator.annotate(line, fmt::format("{}:{}", name, ++number));
+            page += explain::page_line(form, name, number, line, cut, annotation,
+                                       std::exchange(first, false));
+            constexpr std::size_t kPageBytes = 64 * 1024;
+            if (live || page.size() >= kPageBytes) print(std::exchange(page, {}));
+        });
+        print(page);
+    }
+    print(explain::page_end(form));
+    return 0;
+}
+
 }  // namespace
 
 int report_command(const Arguments& arguments, const Console&) {
@@ -121,9 +183,12 @@ int report_command(const Arguments& arguments, const Console&) {
         if (std::error_code error; !std::filesystem::exists(newest, error))
             throw Error(fmt::format("'{}' is not there", printable(newest)), {},
                         "name a run directory or a log");
-        return report_run(newest, format);
+        return arguments.explain ? explain_logs(run_logs(newest), format)
+                                 : report_run(newest, format);
     }
     const std::string directory = names.size() == 1 ? run_directory_of(names.front()) : "";
+    if (arguments.explain)
+        return explain_logs(directory.empty() ? names : run_logs(directory), format);
     return directory.empty() ? report_logs(names, format) : report_run(directory, format);
 }
 

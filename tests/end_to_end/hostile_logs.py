@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import harness
@@ -92,8 +93,8 @@ class HostileLogs(Case):
             file.write(data)
         return path
 
-    def report(self, path, kind):
-        done = self.run_command([TOPORUN, "report", "--format", kind, path])
+    def report(self, path, kind, *options):
+        done = self.run_command([TOPORUN, "report", "--format", kind, *options, path])
         self.assertEqual(done.returncode, 0, done)
         self.assertEqual(done.stderr, b"", done)
         return done.stdout
@@ -104,10 +105,10 @@ class HostileLogs(Case):
         if harm:
             self.fail(f"{harm[0]!r} in {text[max(0, harm.start() - 100):harm.end() + 100]!r}")
 
-    def check_formats(self, path):
+    def check_formats(self, path, *options):
         for kind in ("text", "json", "md"):
-            with self.subTest(format=kind, log=path):
-                output = self.report(path, kind)
+            with self.subTest(format=kind, log=path, options=options):
+                output = self.report(path, kind, *options)
                 self.assert_harmless(output)
                 if kind == "json":
                     json.loads(output)
@@ -120,20 +121,25 @@ class HostileLogs(Case):
     def test_words_of_a_log_cannot_act(self):
         for name, payload in PAYLOADS.items():
             lines = [template.replace(b"%s", payload) for template in TEMPLATES]
-            self.check_formats(self.log(name, b"\n".join(lines) + b"\n"))
+            path = self.log(name, b"\n".join(lines) + b"\n")
+            self.check_formats(path)
+            self.check_formats(path, "--explain")
         # What is behind a carriage return or an escape must not be all that is looked at.
         text = self.report(self.log("all", b"\n".join(TEMPLATES).replace(b"%s", b"\xff\x1b[1m") + b"\n"), "text")
         self.assertIn(b"\\xff", text)
 
     def test_the_name_of_a_log_cannot_act(self):
         for name in ("\x1b[31mred\x1b]0;x\x07", "line\nend", "\udcff\udcfe", "\u202egnp", "<script>", "](javascript:x)"):
-            self.check_formats(self.log(name, b"node-a:1:1 [0] NCCL INFO Using network IB\n"))
+            path = self.log(name, b"node-a:1:1 [0] NCCL INFO Using network IB\n")
+            self.check_formats(path)
+            self.check_formats(path, "--explain")
 
     def test_lines_without_end_lose_nothing_but_themselves(self):
         long_one = b"node-a:1:1 [0] NCCL INFO Using network " + b"\x1b[31mx\0\xff" * 1_400_000 + b"\n"  # 10 MB
         after = b"node-a:1:1 [0] NCCL INFO Using network IB\n"
         path = self.log("long", long_one + after + b"\xff" * 10_000_000 + b"\n" + after + b"\0" * 10_000_000)
         self.check_formats(path)
+        self.check_formats(path, "--explain")
         report = json.loads(self.report(path, "json"))
         self.assertEqual(report["nccl"]["networks"][-1], "IB")
 
@@ -144,8 +150,10 @@ class Memory(Case):
         if is_sanitized():
             self.skipTest("sanitizers take memory of their own")
         command = [sys.executable, "-I", "-S", "-c", MEASURE, TOPORUN, "report", *options, "-"]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              env=self.environment, cwd=self.work) as process:
+        # What is printed goes to a file: a full pipe would end the reading.
+        with tempfile.TemporaryFile() as printed, \
+                subprocess.Popen(command, stdin=subprocess.PIPE, stdout=printed, stderr=subprocess.PIPE,
+                                 env=self.environment, cwd=self.work) as process:
             errors = []
             try:
                 for piece in lines:
@@ -153,8 +161,10 @@ class Memory(Case):
                 process.stdin.close()
             except BrokenPipeError:
                 errors.append("the log was not read to its end")
-            output = process.stdout.read()
             errors.append(process.stderr.read().decode(errors="replace"))
+            process.wait()
+            printed.seek(0)
+            output = printed.read()
         status, kib = output.splitlines()[-1].split()
         self.assertEqual((int(status), "".join(errors)), (0, ""))
         return int(kib)
@@ -169,6 +179,11 @@ class Memory(Case):
         line = (b"node-a:%d:%d [0] NCCL INFO AllReduce: opCount %x sendbuff 0x1 recvbuff 0x2 count 1024 datatype 7 "
                 b"op 0 root 0 comm 0x55 [nranks=8] stream 0x7\n")
         self.assert_bounded(b"".join(line % (r, r, i) for r in range(8)) * 50 for i in range(1500))  # 90 MB
+
+    def test_an_explained_log(self):
+        line = b"node-%d:%d:1 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 busId 1 commId 0x2 - Init COMPLETE\n"
+        self.assert_bounded((b"".join(line % (i, i) for i in range(n, n + 1000)) for n in range(0, 60_000, 1000)),
+                            "--explain")
 
     def test_lines_that_are_all_different(self):
         for name, line in {

@@ -307,6 +307,26 @@ class Subcommands(Case):
         self.assertEqual(self.run_command([TOPORUN, "detect", "--save", link]).returncode, 0)
         self.assertTrue(os.path.islink(link) and os.path.getsize(target) > 0)
 
+    def test_report_explains_lines_of_a_file_and_of_a_pipe(self):
+        line = b"node-a:7:7 [0] NCCL INFO Using network IB\n"
+        init = (b"node-a:7:7 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 3 nranks 8 cudaDev 3 nvmlDev 3 busId 1a000 "
+                b"commId 0x2 - Init COMPLETE\n")
+        path = os.path.join(self.work, "nccl.log")
+        with open(path, "wb") as file:
+            file.write(b"step 1\n" + line + init)
+        done = self.run_command([TOPORUN, "report", "--explain", path])
+        self.assertEqual((done.returncode, done.stderr), (0, b""), done)
+        lines = done.stdout.splitlines()
+        self.assertEqual(lines[:2], [b"step 1", line.strip()], done)
+        self.assertTrue(lines[2].startswith(b"    = rank 3 (node-a, GPU 3): data between nodes goes over RDMA"), done)
+        with open(path, "rb") as file:
+            piped = self.run_command([TOPORUN, "report", "--explain", "--json", "-"], stdin=file)
+        answer = json.loads(piped.stdout)
+        self.assertEqual(answer["schema"], "toporun.explanation/1")
+        # A pipe is read once: the rank is not known before its line.
+        self.assertEqual([row["rank"] for row in answer["lines"]], [None, None, 3])
+        self.assertEqual([row["kind"] for row in answer["lines"]], [None, "using_network", "init"])
+
     def test_report_takes_the_path_that_a_run_printed(self):
         self.run_command([TOPORUN, "sh", "-c", "exit 3"])
         path = os.path.join(self.work, "toporun", "latest", "report.txt")
