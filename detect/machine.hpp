@@ -54,8 +54,11 @@ struct Gpu {
     std::optional<int> pcie_width_now;       ///< lanes in use: fewer than possible is a fault
     std::optional<bool> persistence;         ///< persistence mode is on
     std::optional<bool> ecc;
-    std::optional<bool> row_remap_failed;   ///< the memory could not be repaired
-    std::optional<bool> row_remap_pending;  ///< repaired at the next reset
+    std::optional<bool> responding;  ///< false: the driver gets no answer from it
+    std::string compute_mode;        ///< "default", "exclusive-process", "prohibited"; "" unknown
+    std::optional<std::uint64_t> uncorrected_errors;  ///< of its memory, since the driver's start
+    std::optional<bool> row_remap_failed;             ///< the memory could not be repaired
+    std::optional<bool> row_remap_pending;            ///< repaired at the next reset
     /// Clocks held down by: "hw-slowdown", "hw-thermal", "sw-thermal", "power-brake", "power-cap".
     std::vector<std::string> throttle_reasons;
     std::vector<GpuLink> links;  ///< by number; empty = unknown or none

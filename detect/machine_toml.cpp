@@ -143,6 +143,9 @@ Pairs link_pairs(const GpuLink& link) {
 void add_gpu_health(Pairs& pairs, const Gpu& gpu) {
     pairs.flag("persistence", gpu.persistence);
     pairs.flag("ecc", gpu.ecc);
+    pairs.flag("responding", gpu.responding);
+    pairs.text("compute_mode", gpu.compute_mode);
+    pairs.number("uncorrected_errors", gpu.uncorrected_errors);
     pairs.flag("row_remap_failed", gpu.row_remap_failed);
     pairs.flag("row_remap_pending", gpu.row_remap_pending);
     pairs.texts("throttle_reasons", gpu.throttle_reasons);

@@ -31,6 +31,10 @@ std::vector<GpuLink> read_links(TomlTable& table) {
 void read_gpu_health(TomlTable& table, Gpu& gpu) {
     gpu.persistence = table.boolean("persistence");
     gpu.ecc = table.boolean("ecc");
+    gpu.responding = table.boolean("responding");
+    gpu.compute_mode = word(table, "compute_mode", "a compute mode",
+                            {"default", "exclusive-process", "prohibited"});
+    gpu.uncorrected_errors = size(table, "uncorrected_errors");
     gpu.row_remap_failed = table.boolean("row_remap_failed");
     gpu.row_remap_pending = table.boolean("row_remap_pending");
     gpu.throttle_reasons = texts(table, "throttle_reasons");

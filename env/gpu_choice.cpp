@@ -93,12 +93,14 @@ std::string obstacle(const Inputs& inputs) {
     return {};
 }
 
-/// GPUs that nobody uses as far as is known, and that have no fault in their memory.
+/// GPUs that nobody uses as far as is known, and that have no fault.
 std::vector<int> idle_gpus(const detect::Machine& machine) {
     std::vector<int> idle;
     for (std::size_t i = 0; i < machine.gpus.size(); ++i)
         if (machine.gpus[i].memory_used_bytes.value_or(0) <= kBusyBytes &&
-            !machine.gpus[i].row_remap_failed.value_or(false))
+            !machine.gpus[i].row_remap_failed.value_or(false) &&
+            machine.gpus[i].responding.value_or(true) &&
+            machine.gpus[i].compute_mode != "prohibited")
             idle.push_back(static_cast<int>(i));
     return idle;
 }

@@ -16,7 +16,10 @@ inline constexpr unsigned kMostLinks = 36;  ///< NVML_NVLINK_MAX_LINKS of CUDA 1
 inline constexpr unsigned kOldMostLinks = 18;
 inline constexpr int kP2pRead = 0;  ///< nvmlGpuP2PCapsIndex_t
 inline constexpr int kP2pWrite = 1;
-inline constexpr int kP2pOk = 0;  ///< nvmlGpuP2PStatus_t
+inline constexpr int kP2pOk = 0;              ///< nvmlGpuP2PStatus_t
+inline constexpr int kUncorrectedErrors = 1;  ///< nvmlMemoryErrorType_t
+inline constexpr int kVolatileCounter = 0;    ///< nvmlEccCounterType_t: since the driver's start
+inline constexpr int kMostComputeMode = 3;    ///< nvmlComputeMode_t
 
 struct PciInfo {
     char bus_id_legacy[16];
@@ -114,6 +117,8 @@ struct Functions {
     Result (*nvmlDeviceGetCurrPcieLinkWidth)(Device, unsigned*);
     Result (*nvmlDeviceGetPersistenceMode)(Device, unsigned*);
     Result (*nvmlDeviceGetEccMode)(Device, unsigned* current, unsigned* pending);
+    Result (*nvmlDeviceGetComputeMode)(Device, unsigned*);
+    Result (*nvmlDeviceGetTotalEccErrors)(Device, int type, int counter, unsigned long long*);
     Result (*nvmlDeviceGetRemappedRows)(Device, unsigned* corrected, unsigned* uncorrected,
                                         unsigned* pending, unsigned* failed);
     Result (*nvmlDeviceGetCurrentClocksEventReasons)(Device, unsigned long long*);

@@ -42,6 +42,8 @@ void check(NvmlGpu& gpu) {
     for (std::int32_t* flag :
          {&gpu.mig, &gpu.persistence, &gpu.ecc, &gpu.row_remap_failed, &gpu.row_remap_pending})
         within(*flag, 1);
+    within(gpu.compute_mode, nvml::kMostComputeMode);
+    if (gpu.uncorrected_errors > UINT64_MAX / 2) gpu.uncorrected_errors = kUnknownSize;
     within(gpu.compute_capability, 9999);
     within(gpu.architecture, 255);
     within(gpu.pcie_generation, 9);

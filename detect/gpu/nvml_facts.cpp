@@ -56,6 +56,9 @@ std::string partner(const NvmlReport& report, const std::optional<PciAddress>& p
     return found && *found >> 16 == kDisplayClass ? "gpu" : "";
 }
 
+constexpr const char* kComputeModes[] = {"default", "exclusive-process", "prohibited",
+                                         "exclusive-process"};  // nvmlComputeMode_t
+
 }  // namespace
 
 void take_nvml_facts(const NvmlGpu& told, Gpu& gpu) {
@@ -73,6 +76,10 @@ void take_nvml_facts(const NvmlGpu& told, Gpu& gpu) {
     replace(gpu.pcie_width_now, told.pcie_width_now);
     gpu.persistence = known_flag(told.persistence);
     gpu.ecc = known_flag(told.ecc);
+    if (told.failure[0] != '\0' || told.pci[0] == '\0') gpu.responding = false;
+    if (told.compute_mode != kUnknownNumber)  // 1, exclusive to a thread, is of the past
+        gpu.compute_mode = kComputeModes[told.compute_mode];
+    if (told.uncorrected_errors != kUnknownSize) gpu.uncorrected_errors = told.uncorrected_errors;
     gpu.row_remap_failed = known_flag(told.row_remap_failed);
     gpu.row_remap_pending = known_flag(told.row_remap_pending);
     if (told.clock_reasons != kUnknownNumber)

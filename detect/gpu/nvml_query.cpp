@@ -53,6 +53,8 @@ const char* bind_all(void* library, Functions& f) {
     TOPORUN_OPTIONAL(nvmlDeviceGetCurrPcieLinkWidth);
     TOPORUN_OPTIONAL(nvmlDeviceGetPersistenceMode);
     TOPORUN_OPTIONAL(nvmlDeviceGetEccMode);
+    TOPORUN_OPTIONAL(nvmlDeviceGetComputeMode);
+    TOPORUN_OPTIONAL(nvmlDeviceGetTotalEccErrors);
     TOPORUN_OPTIONAL(nvmlDeviceGetRemappedRows);
     TOPORUN_OPTIONAL(nvmlDeviceGetCurrentClocksEventReasons);
     TOPORUN_OPTIONAL(nvmlDeviceGetCurrentClocksThrottleReasons);
@@ -164,6 +166,12 @@ std::int32_t clock_reasons(const Functions& f, Device device) {
 void ask_health(const Functions& f, Device device, NvmlGpu& gpu) {
     gpu.persistence = number(f.nvmlDeviceGetPersistenceMode, device);
     gpu.ecc = mode(f.nvmlDeviceGetEccMode, device);
+    gpu.compute_mode = number(f.nvmlDeviceGetComputeMode, device);
+    unsigned long long errors = 0;
+    if (f.nvmlDeviceGetTotalEccErrors != nullptr &&
+        f.nvmlDeviceGetTotalEccErrors(device, nvml::kUncorrectedErrors, nvml::kVolatileCounter,
+                                      &errors) == kSuccess)
+        gpu.uncorrected_errors = errors;
     gpu.clock_reasons = clock_reasons(f, device);
     unsigned corrected = 0;
     unsigned uncorrected = 0;

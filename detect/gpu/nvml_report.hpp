@@ -45,6 +45,8 @@ struct NvmlGpu {
     std::int32_t pcie_width_now = kUnknownNumber;
     std::int32_t persistence = kUnknownNumber;        ///< 0, 1; deep
     std::int32_t ecc = kUnknownNumber;                ///< 0, 1; deep
+    std::uint64_t uncorrected_errors = kUnknownSize;  ///< deep
+    std::int32_t compute_mode = kUnknownNumber;       ///< nvmlComputeMode_t; deep
     std::int32_t row_remap_failed = kUnknownNumber;   ///< 0, 1; deep
     std::int32_t row_remap_pending = kUnknownNumber;  ///< 0, 1; deep
     std::int32_t clock_reasons = kUnknownNumber;      ///< nvmlClocksEventReason* bits; deep

@@ -57,4 +57,17 @@ std::optional<std::uint64_t> mebibytes(std::string_view text) {
     return static_cast<std::uint64_t>(*number) << 20;
 }
 
+std::optional<std::uint64_t> error_count(std::string_view text) {
+    constexpr long long kMost = 1ll << 40;
+    const auto number = to_integer(text);
+    if (!number || *number < 0 || *number > kMost) return std::nullopt;
+    return static_cast<std::uint64_t>(*number);
+}
+
+std::string compute_mode(std::string_view text) {
+    if (text == "Default") return "default";
+    if (text == "Prohibited") return "prohibited";
+    return text.starts_with("E. ") || text.starts_with("Exclusive") ? "exclusive-process" : "";
+}
+
 }  // namespace toporun::detect

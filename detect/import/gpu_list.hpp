@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "detect/import/importer.hpp"
@@ -36,5 +37,11 @@ void set_no_links(Machine& machine);
 
 /// "40960MiB", "81559 MiB" in bytes.
 std::optional<std::uint64_t> mebibytes(std::string_view text);
+
+/// A number of memory errors.
+std::optional<std::uint64_t> error_count(std::string_view text);
+
+/// "E. Process" of the table, "Exclusive_Process" of -q, as Gpu::compute_mode; "" for others.
+std::string compute_mode(std::string_view text);
 
 }  // namespace toporun::detect

@@ -52,6 +52,9 @@ void merge_gpu(Gpu& into, const Gpu& from, Facts& facts) {
     Facts::take_latest(into.pcie_width_now, from.pcie_width_now);
     facts.take(into.persistence, from.persistence, subject, "persistence");
     facts.take(into.ecc, from.ecc, subject, "ecc");
+    facts.take(into.responding, from.responding, subject, "responding");
+    facts.take(into.compute_mode, from.compute_mode, subject, "the compute mode");
+    Facts::take_latest(into.uncorrected_errors, from.uncorrected_errors);
     facts.take(into.row_remap_failed, from.row_remap_failed, subject, "row_remap_failed");
     facts.take(into.row_remap_pending, from.row_remap_pending, subject, "row_remap_pending");
     for (const std::string& reason : from.throttle_reasons)

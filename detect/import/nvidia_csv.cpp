@@ -40,6 +40,9 @@ constexpr Column kColumns[] = {
     {"memory.used", [](Gpu& gpu, std::string_view v) { gpu.memory_used_bytes = mebibytes(v); }},
     {"persistence_mode", [](Gpu& gpu, std::string_view v) { gpu.persistence = on(v); }},
     {"ecc.mode.current", [](Gpu& gpu, std::string_view v) { gpu.ecc = on(v); }},
+    {"compute_mode", [](Gpu& gpu, std::string_view v) { gpu.compute_mode = compute_mode(v); }},
+    {"ecc.errors.uncorrected.volatile.total",
+     [](Gpu& gpu, std::string_view v) { gpu.uncorrected_errors = error_count(v); }},
     {"mig.mode.current", [](Gpu& gpu, std::string_view v) { gpu.mig = on(v); }},
     {"pcie.link.gen.max", [](Gpu& gpu, std::string_view v) { gpu.pcie_generation = number(v); }},
     {"pcie.link.gen.current",
@@ -94,6 +97,7 @@ void read_row(const std::vector<const Column*>& columns, const std::vector<std::
     Gpu* gpu = gpus.at(index);
     if (gpu == nullptr) return;
     for (std::size_t i = 0; i < row.size(); ++i) {
+        if (row[i] == "[GPU is lost]") gpu->responding = false;
         if (columns[i] == nullptr || missing(row[i])) continue;
         if (columns[i]->set != nullptr) columns[i]->set(*gpu, row[i]);
         if (columns[i]->name == "driver_version") driver = row[i];

@@ -31,10 +31,13 @@ std::string lower(std::string_view text) {
     return out;
 }
 
+constexpr std::string_view kLost = "GPU is lost";
+
 /// The driver's words for a value that it does not have.
 bool missing(std::string_view value) {
     return value.empty() || value == "N/A" || value == "[N/A]" || value == "Unknown Error" ||
-           value == "Requested functionality has been deprecated" || value == "ERR!";
+           value == kLost || value == "Requested functionality has been deprecated" ||
+           value == "ERR!";
 }
 
 /// What a key of a GPU means: its path of sections, joined by '/'. A '*' at the start stands for
@@ -45,6 +48,11 @@ struct Rule {
 };
 void throttled(Gpu& gpu, std::string_view value, std::string_view reason) {
     if (value == "Active") gpu.throttle_reasons.emplace_back(reason);
+}
+/// Of one kind of memory, or of one kind of error: they add up.
+void uncorrected(Gpu& gpu, std::string_view value) {
+    if (const auto errors = error_count(value))
+        gpu.uncorrected_errors = gpu.uncorrected_errors.value_or(0) + *errors;
 }
 constexpr Rule kRules[] = {
     {"Product Name", [](Gpu& gpu, std::string_view v) { gpu.name = v; }},
@@ -66,6 +74,12 @@ constexpr Rule kRules[] = {
      [](Gpu& gpu, std::string_view v) { gpu.pcie_width = small_number(v); }},
     {"PCI/GPU Link Info/Link Width/Current",
      [](Gpu& gpu, std::string_view v) { gpu.pcie_width_now = small_number(v); }},
+    {"Compute Mode", [](Gpu& gpu, std::string_view v) { gpu.compute_mode = compute_mode(v); }},
+    {"*ECC Errors/Volatile/Double Bit/Total", uncorrected},
+    {"*ECC Errors/Volatile/SRAM Uncorrectable", uncorrected},
+    {"*ECC Errors/Volatile/SRAM Uncorrectable Parity", uncorrected},
+    {"*ECC Errors/Volatile/SRAM Uncorrectable SEC-DED", uncorrected},
+    {"*ECC Errors/Volatile/DRAM Uncorrectable", uncorrected},
     {"Remapped Rows/Pending", [](Gpu& gpu, std::string_view v) { gpu.row_remap_pending = on(v); }},
     {"Remapped Rows/Remapping Failure Occurred",
      [](Gpu& gpu, std::string_view v) { gpu.row_remap_failed = on(v); }},
@@ -163,6 +177,7 @@ class QueryReader {
             gpu_ = nullptr;
             return inside_ = false;
         }
+        if (value == kLost) gpu_->responding = false;
         if (colon != std::string_view::npos && !missing(value)) apply(key, value);
         constexpr std::size_t kDeepest = 16;
         if (sections_.size() < kDeepest && key.size() < 64) sections_.push_back({indent, key});

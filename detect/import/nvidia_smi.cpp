@@ -27,6 +27,16 @@ std::string_view failure(std::string_view line) {
     return {};
 }
 
+/// "... device handle for GPU0: 0000:41:00.0: Unknown Error", or "for GPU0000:41:00.0: ..."
+std::optional<PciAddress> first_address(std::string_view text) {
+    for (std::string_view word : words(text)) {
+        if (word.starts_with("GPU")) word.remove_prefix(3);
+        while (word.ends_with(':')) word.remove_suffix(1);
+        if (const auto pci = PciAddress::parse(word)) return pci;
+    }
+    return std::nullopt;
+}
+
 /// The fields between the vertical bars of a line; empty for other lines.
 std::vector<std::string_view> fields(std::string_view line) {
     std::string_view text = trim(line);
@@ -75,6 +85,7 @@ class SmiReader {
             const std::string_view text = trim(lines_.lines[i].text);
             if (const std::string_view said = failure(text); !said.empty()) {
                 failed = printable(said.substr(0, 120));
+                if (const auto pci = first_address(said)) lost_.push_back(*pci);
                 reading_.understood[i] = true;
             } else if (text == kNoDevices) {
                 none_ = true;
@@ -94,6 +105,9 @@ class SmiReader {
         }
         reading_.machine = gpus_.take();
         Machine& machine = reading_.machine;
+        for (Gpu& gpu : machine.gpus)
+            if (gpu.pci && std::find(lost_.begin(), lost_.end(), *gpu.pci) != lost_.end())
+                gpu.responding = false;
         machine.gpus_known = !machine.gpus.empty() || none_;
         machine.software.driver = driver_;
         if (!failed.empty()) machine.notes.push_back(failed);
@@ -116,6 +130,7 @@ class SmiReader {
             second_line_ = true;
         } else if (gpu_ != nullptr && second_line_) {
             memory(field[1]);
+            state(field[0], field[2]);
             second_line_ = false;
         } else if (gpu_ != nullptr) {
             if (field[2] == "Enabled" || field[2] == "Enabled*") gpu_->mig = true;
@@ -145,8 +160,19 @@ class SmiReader {
         if (field[2] == "Off")
             gpu_->ecc = false;
         else if (to_integer(field[2]))
-            gpu_->ecc = true;  // the number of errors
+            gpu_->ecc = true;
+        gpu_->uncorrected_errors = error_count(field[2]);
         return true;
+    }
+
+    /// "N/A   50C    P0    60W / 250W" and "0%      Default"
+    void state(std::string_view left, std::string_view right) {
+        constexpr std::string_view kUnknown = "ERR!";
+        const auto word = words(left);  // fan, temperature, performance state
+        if (word.size() >= 3 && word[1] == kUnknown && word[2] == kUnknown)
+            gpu_->responding = false;
+        gpu_->compute_mode =
+            compute_mode(trim(right.substr(std::min(right.find(' '), right.size()))));
     }
 
     /// "0MiB / 40960MiB"
@@ -161,6 +187,7 @@ class SmiReader {
     Reading reading_;
     GpuList gpus_;
     Gpu* gpu_ = nullptr;
+    std::vector<PciAddress> lost_;  ///< the driver has no handle of them
     bool second_line_ = false, devices_over_ = false, none_ = false;
     std::optional<std::string> driver_;
 };

@@ -22,6 +22,61 @@ std::vector<int> all_gpus(const Machine& machine, bool (*holds)(const Gpu&)) {
     return found;
 }
 
+void lost(const Patient& patient, Verdict& verdict) {
+    const auto gpus =
+        all_gpus(patient.machine(), [](const Gpu& gpu) { return gpu.responding == false; });
+    if (gpus.empty()) return;
+    verdict.broken(
+        {.what = fmt::format("{} {} not answer the driver", gpus_text(patient.machine(), gpus),
+                             gpus.size() == 1 ? "does" : "do"),
+         .evidence = "nvidia-smi: ERR! in its row, no device handle, or: GPU is lost",
+         .effect = "jobs with it do not start or hang, and often those of its "
+                   "neighbours as well",
+         .fix = "dmesg | grep -i xid",
+         .remark = "79 says that it fell off the bus: leave it out "
+                   "(CUDA_VISIBLE_DEVICES) until the machine was power-cycled; if it "
+                   "comes back: power cable, riser, replacement"});
+}
+
+/// CUDA refuses a GPU that is prohibited, and a second process on an exclusive one.
+void compute_mode(const Patient& patient, Verdict& verdict) {
+    const auto prohibited =
+        visible_gpus(patient, [](const Gpu& gpu) { return gpu.compute_mode == "prohibited"; });
+    const auto exclusive = visible_gpus(
+        patient, [](const Gpu& gpu) { return gpu.compute_mode == "exclusive-process"; });
+    const auto visible = static_cast<int>(patient.inputs.visible.size());
+    const bool shared = patient.inputs.job.ranks_per_node.value_or(0) > visible;
+    const auto& gpus = prohibited.empty() && shared ? exclusive : prohibited;
+    if (gpus.empty()) return;
+    verdict.broken(
+        {.what = fmt::format("{} {}", gpus_text(patient.machine(), gpus),
+                             prohibited.empty() ? "takes one process at a time, and the job has "
+                                                  "more ranks than GPUs"
+                                                : "takes no job: its compute mode is Prohibited"),
+         .evidence = "nvidia-smi --query-gpu=compute_mode --format=csv",
+         .effect = "CUDA does not start there: all CUDA-capable devices are busy or unavailable",
+         .fix = "nvidia-smi -i N -c DEFAULT",
+         .remark = "as root; N is the number of the GPU"});
+}
+
+void uncorrected_errors(const Patient& patient, Verdict& verdict) {
+    std::uint64_t most = 0;
+    const Machine& machine = patient.machine();
+    for (const Gpu& gpu : machine.gpus) most = std::max(most, gpu.uncorrected_errors.value_or(0));
+    if (most == 0) return;
+    const auto gpus =
+        all_gpus(machine, [](const Gpu& gpu) { return gpu.uncorrected_errors.value_or(0) > 0; });
+    verdict.slow(
+        {.what = fmt::format("memory of {} had errors that ECC could not correct",
+                             gpus_text(machine, gpus)),
+         .evidence =
+             fmt::format("up to {} of one since the driver started (nvidia-smi -q -d ECC)", most),
+         .effect = "a job that meets such an error ends with Xid 48, 94 or 95",
+         .fix = "nvidia-smi --gpu-reset -i N",
+         .remark = "after the jobs there have stopped; N is the number of the GPU; when they come "
+                   "back have it replaced"});
+}
+
 void remap_failed(const Patient& patient, Verdict& verdict) {
     const auto gpus =
         all_gpus(patient.machine(), [](const Gpu& gpu) { return gpu.row_remap_failed == true; });
@@ -155,6 +210,13 @@ void count_odd(const Patient& patient, Verdict& verdict) {
 }
 
 constexpr Check kChecks[] = {
+    {{"gpu-not-responding", kFamily, Severity::broken, "GPUs that do not answer the driver"}, lost},
+    {{"gpu-compute-mode", kFamily, Severity::broken,
+      "GPUs on which CUDA starts no process, or no second one"},
+     compute_mode},
+    {{"gpu-ecc-errors", kFamily, Severity::slow,
+      "memory errors that ECC could not correct, since the driver started"},
+     uncorrected_errors},
     {{"gpu-row-remap-failed", kFamily, Severity::broken, "GPUs whose memory could not be repaired"},
      remap_failed},
     {{"gpu-row-remap-pending", kFamily, Severity::slow,

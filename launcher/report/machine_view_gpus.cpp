@@ -108,6 +108,12 @@ std::vector<std::string> modes(const Gpu& gpu) {
 
 std::vector<std::string> troubles(const Gpu& gpu) {
     std::vector<std::string> words;
+    if (gpu.responding == false) words.emplace_back("does not answer the driver");
+    if (gpu.compute_mode == "prohibited") words.emplace_back("compute mode prohibited");
+    if (gpu.compute_mode == "exclusive-process")
+        words.emplace_back("compute mode exclusive: one process");
+    if (gpu.uncorrected_errors.value_or(0) > 0)
+        words.push_back(fmt::format("{} memory errors not corrected", *gpu.uncorrected_errors));
     if (!gpu.throttle_reasons.empty())
         words.push_back("clocks held down: " + join(gpu.throttle_reasons, ", "));
     if (gpu.row_remap_failed == true) words.emplace_back("memory could not be repaired");

@@ -41,11 +41,13 @@ Gpu only_gpu(const std::string& configuration, bool deep = true) {
 std::string full_gpu(int number) {
     const std::string set = "set " + std::to_string(number) + " ";
     std::string text;
-    for (const char* fact :
-         {"architecture 9", "used 1073741824", "pcie-now 1", "lanes-now 16", "persistence 1",
-          "ecc 1", "remap-pending 1", "remap-failed 0", "clocks 0x1", "fabric 3", "fabric-status 0",
-          "fabric-version 3", "c2c 10", "c2c-down 2", "c2c-speed 44712", "link-speed 26562",
-          "link-version 6", "link-kind 2", "link-count 4"})
+    for (const char* fact : {"architecture 9",  "used 1073741824",  "pcie-now 1",
+                             "lanes-now 16",    "persistence 1",    "ecc 1",
+                             "compute-mode 3",  "ecc-errors 2",     "remap-pending 1",
+                             "remap-failed 0",  "clocks 0x1",       "fabric 3",
+                             "fabric-status 0", "fabric-version 3", "c2c 10",
+                             "c2c-down 2",      "c2c-speed 44712",  "link-speed 26562",
+                             "link-version 6",  "link-kind 2",      "link-count 4"})
         text += set + fact + "\n";
     return text + "link " + std::to_string(number) + " hidden 4\n";
 }
@@ -64,6 +66,9 @@ TEST_CASE("a deep look tells every fact of a GPU") {
     CHECK(gpu.mig == false);
     CHECK(gpu.persistence == true);
     CHECK(gpu.ecc == true);
+    CHECK(gpu.responding.value_or(true));
+    CHECK(gpu.compute_mode == "exclusive-process");
+    CHECK(gpu.uncorrected_errors == 2);
     CHECK(gpu.row_remap_pending == true);
     CHECK(gpu.row_remap_failed == false);
     CHECK(gpu.throttle_reasons.empty());
@@ -78,6 +83,8 @@ TEST_CASE("a look for a launch leaves out what no launch needs") {
     const Gpu gpu = only_gpu(full_gpu(0), false);
     CHECK_FALSE(gpu.persistence);
     CHECK_FALSE(gpu.ecc);
+    CHECK(gpu.compute_mode.empty());
+    CHECK_FALSE(gpu.uncorrected_errors);
     CHECK_FALSE(gpu.row_remap_pending);
     CHECK_FALSE(gpu.row_remap_failed);
     CHECK(gpu.pcie_width_now == 16);
@@ -414,6 +421,7 @@ TEST_CASE("a GPU without a handle says why") {
     REQUIRE(machine.gpus.size() == 2);
     Gpu lost;
     lost.vendor = "nvidia";
+    lost.responding = false;
     CHECK(machine.gpus[0] == lost);
     CHECK(has_note(machine, "NVML: GPU 0 does not answer (GPU is lost); it may have fallen off"));
 }

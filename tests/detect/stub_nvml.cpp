@@ -247,6 +247,15 @@ API Result nvmlDeviceGetPersistenceMode(void* device, unsigned* value) {
 API Result nvmlDeviceGetEccMode(void* device, unsigned* current, unsigned*) {
     return tell(device, "ecc", current);
 }
+API Result nvmlDeviceGetComputeMode(void* device, unsigned* value) {
+    return tell(device, "compute-mode", value);
+}
+API Result nvmlDeviceGetTotalEccErrors(void* device, int type, int counter,
+                                       unsigned long long* value) {
+    constexpr int kUncorrected = 1, kVolatile = 0;
+    if (type != kUncorrected || counter != kVolatile) return kInvalidArgument;
+    return tell(device, "ecc-errors", value);
+}
 API Result nvmlDeviceGetRemappedRows(void* device, unsigned* corrected, unsigned* uncorrected,
                                      unsigned* pending, unsigned* failed) {
     *corrected = *uncorrected = 0;

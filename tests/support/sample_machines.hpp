@@ -178,6 +178,9 @@ inline detect::Machine full_machine() {
     gpu.pcie_width_now = 8;
     gpu.persistence = true;
     gpu.ecc = false;
+    gpu.responding = true;
+    gpu.compute_mode = "exclusive-process";
+    gpu.uncorrected_errors = 2;
     gpu.row_remap_failed = false;
     gpu.row_remap_pending = true;
     gpu.throttle_reasons = {"hw-thermal", "power-brake"};

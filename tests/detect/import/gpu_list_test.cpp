@@ -87,6 +87,45 @@ TEST_CASE("the narrow and the wide table of nvidia-smi") {
     CHECK(wide.notes.empty());
 }
 
+TEST_CASE("GPUs that do not answer, that are prohibited and that had errors") {
+    const detect::Machine machine = import_data("nvidia_smi/lost-and-prohibited.txt");
+    REQUIRE(machine.gpus.size() == 4);
+    CHECK(machine.gpus[0].uncorrected_errors == 3);
+    CHECK(machine.gpus[0].compute_mode == "default");
+    CHECK_FALSE(machine.gpus[0].responding);
+    CHECK(machine.gpus[1].responding == false);
+    CHECK(machine.gpus[1].uncorrected_errors == 0);
+    CHECK_FALSE(machine.gpus[2].responding);  // its fan alone is out of order
+    CHECK_FALSE(machine.gpus[2].uncorrected_errors);
+    CHECK(machine.gpus[2].compute_mode == "prohibited");
+    CHECK(machine.gpus[3].responding == false);
+    CHECK(machine.gpus[3].compute_mode == "exclusive-process");
+    const detect::Machine listed = import_text(
+        "index, compute_mode, ecc.errors.uncorrected.volatile.total, persistence_mode\n"
+        "0, Exclusive_Process, 2, Enabled\n"
+        "1, [GPU is lost], [GPU is lost], [GPU is lost]\n");
+    REQUIRE(listed.gpus.size() == 2);
+    CHECK(listed.gpus[0].compute_mode == "exclusive-process");
+    CHECK(listed.gpus[0].uncorrected_errors == 2);
+    CHECK(listed.gpus[1].responding == false);
+    const detect::Machine asked = import_text(
+        "==============NVSMI LOG==============\n"
+        "Attached GPUs                             : 1\n"
+        "GPU 00000000:18:00.0\n"
+        "    Product Name                          : NVIDIA H100 80GB HBM3\n"
+        "    Compute Mode                          : Prohibited\n"
+        "    ECC Errors\n"
+        "        Volatile\n"
+        "            SRAM Correctable              : 9\n"
+        "            SRAM Uncorrectable Parity     : 1\n"
+        "            DRAM Uncorrectable            : 4\n"
+        "        Aggregate\n"
+        "            DRAM Uncorrectable            : 40\n");
+    REQUIRE(asked.gpus.size() == 1);
+    CHECK(asked.gpus[0].compute_mode == "prohibited");
+    CHECK(asked.gpus[0].uncorrected_errors == 5);
+}
+
 TEST_CASE("what nvidia-smi says without a GPU or a driver") {
     const detect::Machine none = import_text("No devices were found\n");
     CHECK(none.gpus_known);

@@ -148,6 +148,17 @@ std::vector<Fault> gpu_faults() {
          [](Patient& p) { p.machine.gpus[7].pcie_generation = 4; }},
         {"nic-pcie-slow", "400 Gb/s on generation 4", slow,
          [](Patient& p) { port(p, 2).pcie_generation_now = 4; }},
+        {"gpu-not-responding", "one GPU", broken,
+         [](Patient& p) { p.machine.gpus[1].responding = false; }},
+        {"gpu-compute-mode", "one GPU prohibited", broken,
+         [](Patient& p) { p.machine.gpus[1].compute_mode = "prohibited"; }},
+        {"gpu-compute-mode", "two ranks for an exclusive GPU", broken,
+         [](Patient& p) {
+             p.machine.gpus[1].compute_mode = "exclusive-process";
+             p.job.ranks_per_node = 16;
+         }},
+        {"gpu-ecc-errors", "one GPU", slow,
+         [](Patient& p) { p.machine.gpus[1].uncorrected_errors = 7; }},
         {"gpu-row-remap-failed", "one GPU", broken,
          [](Patient& p) { p.machine.gpus[1].row_remap_failed = true; }},
         {"gpu-row-remap-pending", "one GPU", slow,

@@ -127,6 +127,8 @@ inline Machine healthy_node() {
         gpu.persistence = true;
         gpu.ecc = true;
         gpu.row_remap_failed = gpu.row_remap_pending = false;
+        gpu.compute_mode = "default";
+        gpu.uncorrected_errors = 0;
         gpu.fabric_state = "completed";
         gpu.fabric_status = "success";
         for (int link = 0; link < 18; ++link) {
