@@ -169,9 +169,12 @@ int run_command(const Arguments& arguments, const InheritedSignals& inherited,
         withdraw();
         refuse(directory.note);
     }
-    if (prepared.command.job.other_hosts)
+    if (prepared.command.job.other_hosts) {
+        const bool shell = prepared.command.guard == Guard::shell;
+        const std::string_view told = kRunDirectoryWord + (shell ? 0 : 2);  // without its dashes
         for (std::string& word : prepared.launch.argv)
-            if (word == kRunDirectoryWord) word += directory.path;
+            if (word == told && (shell || passes_shell(directory.path))) word += directory.path;
+    }
     for (const std::string& line : opening_lines(prepared, directory.shown)) console.say(line);
     if (arguments.explain)
         for (const std::string& line : env::explain_lines(prepared.plan)) console.say(line);

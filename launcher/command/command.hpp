@@ -24,6 +24,15 @@ enum class Rewrite {
 /// "env", "inserted", "export-only".
 std::string rewrite_text(Rewrite rewrite);
 
+/// What starts a rank's program all the same on another host where toporun's shim does not run.
+enum class Guard {
+    shell,
+    /// Python: the launcher hands its words to a shell without quoting what is special in them.
+    python,
+    /// The same, and the launcher's own `--local_rank=N` is put in by it.
+    python_local_rank,
+};
+
 /// A change of the command line that puts the shim in front of a worker.
 struct Edit {
     std::size_t at = 0;  ///< position in Command::argv: the new words stand before this one
@@ -63,7 +72,8 @@ struct Command {
     /// torchrun: what it would start workers with; "" = unknown, or pyenv decides when it starts.
     std::string interpreter;
     Rewrite rewrite = Rewrite::export_only;
-    std::vector<Edit> edits;  ///< of Rewrite::inserted
+    std::vector<Edit> edits;     ///< of Rewrite::inserted
+    Guard guard = Guard::shell;  ///< where job.other_hosts
     GivenVariables given;
     /// srun, and the torchrun or accelerate that it starts or that stands alone, outermost first.
     /// Empty where the line has several programs or was not understood.

@@ -63,6 +63,9 @@ Command insert_shim_on_hosts(Command command, const Site& site,
                              const std::vector<ProgramWord>& programs, const Host& host,
                              const std::string& away);
 
+/// The rewritten command where ranks start on other hosts too, because of `away`.
+Command on_other_hosts(Command command, const std::string& away);
+
 /// The command with these words around the shim. The program is an interpreter that is known.
 Command insert_words(Command command, std::vector<Edit> edits);
 

@@ -17,6 +17,15 @@ constexpr const char* kGuard =
     "if \"$0\" --ok >/dev/null 2>&1; then exec \"$0\" \"$@\"; fi; "
     "while [ \"$1\" != -- ]; do shift; done; shift; exec \"$@\"";
 
+/// The same for Python, of characters that a shell takes as they are between quotes of either kind,
+/// and of words without dashes: argparse looks at those behind the program too, and stops at a
+/// beginning that several of its options have. K the place of the program behind the shim and its
+/// options, M that of the local rank's word (0: none), N the variable that tells it, W the word.
+constexpr const char* kPythonGuard =
+    "import os,sys; k,m,n,w,*a=sys.argv[1:]; k=int(k); m=int(m); d=chr(45)*2; r=os.environ.get(n); "
+    "m and r and a.insert(m,d+w+r); a[1:k]=[d+x for x in a[1:k]]; "
+    "i=k if os.spawnv(os.P_WAIT,a[0],[a[0],d+chr(111)+chr(107)]) else 0; os.execvp(a[i],a[i:])";
+
 class Builder {
   public:
     Builder(const Command& command, const env::Plan& plan, const Environment& environment)
@@ -62,7 +71,47 @@ class Builder {
         if ((environment ? installed.python : installed.shim).empty())
             return fmt::format("{} is not installed beside toporun",
                                environment ? kPythonLink : "toporun-shim");
-        return files.shim_plan.empty() ? "the plan for the ranks could not be written" : "";
+        if (files.shim_plan.empty()) return "the plan for the ranks could not be written";
+        if (!command_.job.other_hosts || command_.guard == Guard::shell) return {};
+        for (const std::string& word : shim_words(installed, files))
+            if (!passes_shell(word))
+                return fmt::format("{} does not quote '{}' on its way to other hosts",
+                                   command_.job.launcher, printable(word));
+        return {};
+    }
+
+    /// The shim and its options.
+    std::vector<std::string> shim_words(const Installed& installed, const ShimFiles& files) const {
+        std::vector<std::string> words = {installed.shim};
+        if (command_.job.other_hosts || command_.drops_variables)
+            words.push_back("--plan=" + files.shim_plan);
+        if (!command_.job.other_hosts) return words;
+        words.push_back("--node=" + std::string(base_name(files.directory)));
+        for (const std::string& word : files.tell) words.push_back("--tell=" + word);
+        return words;
+    }
+
+    /// What stands in front of the program, `behind` words before the script itself.
+    std::vector<std::string> rank_words(const std::vector<std::string>& shim,
+                                        std::size_t behind) const {
+        std::vector<std::string> words;
+        if (command_.job.other_hosts && command_.guard == Guard::shell) {
+            words = {"/bin/sh", "-c", kGuard};
+        } else if (command_.job.other_hosts) {
+            const bool tells = command_.guard == Guard::python_local_rank;
+            const std::size_t place = tells ? shim.size() + behind + 1 : 0;
+            words = {command_.interpreter, "-c", kPythonGuard};
+            words.push_back(std::to_string(shim.size()));
+            words.push_back(std::to_string(place));
+            words.insert(words.end(), {"LOCAL_RANK", "local_rank="});
+            for (const std::string& word : shim)
+                words.push_back(word.starts_with("--") ? word.substr(2) : word);
+            return words;
+        }
+        words.insert(words.end(), shim.begin(), shim.end());
+        // A program word that looks like an option is none of the shim's.
+        if (shim.size() > 1) words.emplace_back("--");
+        return words;
     }
 
     /// From the end, so that the positions of the other edits stay.
@@ -75,19 +124,10 @@ class Builder {
             if (edit.when_binding && !plan_.binds) continue;
             const auto place = argv.begin() + static_cast<std::ptrdiff_t>(edit.at);
             std::vector<std::string> words = edit.before;
-            if (edit.shim) {
-                if (command_.job.other_hosts) words = {"/bin/sh", "-c", kGuard};
-                words.push_back(installed.shim);
-                if (command_.job.other_hosts) {
-                    words.push_back("--plan=" + files.shim_plan);
-                    words.push_back("--node=" + std::string(base_name(files.directory)));
-                    for (const std::string& word : files.tell) words.push_back("--tell=" + word);
-                    words.emplace_back("--");
-                } else if (command_.drops_variables) {
-                    words.push_back("--plan=" + files.shim_plan);
-                    words.emplace_back("--");
-                }
-            }
+            if (edit.shim)
+                for (std::string& word :
+                     rank_words(shim_words(installed, files), edit.after.size()))
+                    words.push_back(std::move(word));
             words.insert(words.end(), edit.after.begin(), edit.after.end());
             argv.insert(edit.drop ? argv.erase(place) : place, words.begin(), words.end());
         }
@@ -143,6 +183,12 @@ class Builder {
 };
 
 }  // namespace
+
+bool passes_shell(std::string_view word) {
+    return word.find_first_not_of(
+               "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_./:=,+@") ==
+           std::string_view::npos;
+}
 
 std::vector<std::pair<std::string, std::string>> profiler_variables(
     const env::Plan& plan, const ShimFiles& files, const Environment& environment) {

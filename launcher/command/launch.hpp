@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -37,6 +38,9 @@ struct Launch {
 
 /// The word that stands for the run directory until it is made.
 inline constexpr const char* kRunDirectoryWord = "--tell=run_directory=";
+
+/// A shell takes the word as it is.
+bool passes_shell(std::string_view word);
 
 /// Where the profiler plugin of each rank writes, unless the user said so.
 std::vector<std::pair<std::string, std::string>> profiler_variables(const env::Plan& plan,

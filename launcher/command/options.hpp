@@ -49,6 +49,7 @@ enum class Meaning {
     shell_option,       ///< flux -o KEY[=VALUE]
     program_is_module,  ///< the option's value is the program
     no_python,
+    no_local_rank,  ///< the launcher does not tell the script its local rank as an option
     run_path,
     module,
     export_list,

@@ -15,7 +15,8 @@ namespace {
 
 /// The words that name the interpreter, in place of those that the launcher would have put there.
 struct PythonWords {
-    std::string switch_off;  ///< the launcher's option for a program that is no Python script
+    /// The launcher's options for a program that is no Python script.
+    std::vector<std::string> switches;
     bool unbuffered = true;  ///< the launcher starts its interpreter with -u
 };
 
@@ -33,9 +34,9 @@ std::vector<Edit> python_edits(const Scan& scan, const std::string& interpreter,
     if (words.unbuffered) python.emplace_back("-u");
     if (module) python.emplace_back("-m");
     if (scan.options_end == scan.program) {
-        edits.push_back({scan.program, false, {words.switch_off}, true, python});
+        edits.push_back({scan.program, false, words.switches, true, python});
     } else {  // `--` stands between
-        edits.push_back({scan.options_end, false, {words.switch_off}, false, {}});
+        edits.push_back({scan.options_end, false, words.switches, false, {}});
         edits.push_back({scan.program, false, {}, true, python});
     }
     return edits;
@@ -247,6 +248,32 @@ void read_deepspeed_gpus(Command& command, const Scan& scan, const Places& place
         command.job.ranks_word = command.ranks_word = "gpu";
 }
 
+/// deepspeed's default way to other hosts, pdsh: a shell there reads its words, of which deepspeed
+/// quotes those with blanks, in some versions those that are no options, with quotes of either
+/// kind (deepspeed/launcher/multinode_runner.py, PDSHRunner). Its own `--local_rank=N` would stand
+/// behind the guard's first word, where no program takes it.
+Command deepspeed_on_hosts(Command command, const Scan& scan, const Site& site,
+                           const Places& places, const Host& host, const std::string& away) {
+    const Given* way = last_given(scan, Meaning::launcher);
+    if (places.unknown || (way != nullptr && way->value != "pdsh" && way->value != "PDSH"))
+        return export_only(std::move(command), away);
+    if (command.interpreter.empty()) {
+        const std::string reason = interpreter_unknown(command, site);
+        return export_only(std::move(command), reason);
+    }
+    const bool tells = last_given(scan, Meaning::no_local_rank) == nullptr;
+    const bool program = last_given(scan, Meaning::no_python) != nullptr;
+    PythonWords words;
+    if (!program) words.switches.emplace_back("--no_python");
+    if (tells) words.switches.emplace_back("--no_local_rank");
+    command.job.gpu_list_by = "deepspeed chooses the GPUs of its ranks by itself";
+    command = insert_python(std::move(command), scan, site, host, words);
+    if (program && command.rewrite == Rewrite::inserted && tells)
+        command.edits.push_back({scan.options_end, false, words.switches, false, {}});
+    command.guard = tells ? Guard::python_local_rank : Guard::python;
+    return on_other_hosts(std::move(command), away);
+}
+
 }  // namespace
 
 std::vector<Given> accelerate_options(const Scan& scan, const Environment& environment,
@@ -302,7 +329,7 @@ Command recognise_accelerate(Command command, const Site& site, const Environmen
         return export_only(std::move(command),
                            fmt::format("whether '{}' takes a value is not known", scan.guessed));
     if (route.simple || last_given(scan, Meaning::no_python) != nullptr)
-        return insert_python(std::move(command), scan, site, host, {"--no_python", true});
+        return insert_python(std::move(command), scan, site, host, {{"--no_python"}, true});
     return by_python_exec(std::move(command), site, host);
 }
 
@@ -340,7 +367,8 @@ Command recognise_deepspeed(Command command, const Site& site, const Environment
         last_given(scan, Meaning::binds) != nullptr;
     if (!variable(environment, "DLTS_HOSTFILE").empty())
         return export_only(std::move(command), "the hosts of the ranks are not known here");
-    if (!away.empty()) return export_only(std::move(command), away);
+    if (!away.empty())
+        return deepspeed_on_hosts(std::move(command), scan, site, places, host, away);
     if (last_given(scan, Meaning::elsewhere) != nullptr) {
         command.job.same_host = false;
         return export_only(
@@ -352,7 +380,7 @@ Command recognise_deepspeed(Command command, const Site& site, const Environment
         command.job.same_host = false;
         return export_only(std::move(command), "deepspeed's Slurm launcher ignores --no_python");
     }
-    return insert_python(std::move(command), scan, site, host, {"--no_python", true});
+    return insert_python(std::move(command), scan, site, host, {{"--no_python"}, true});
 }
 
 Command recognise_colossalai(Command command, const Site& site, const Host& host) {
@@ -401,7 +429,7 @@ Command recognise_composer(Command command, const Site& site, const Host& host) 
         command.job.nodes = *total / *here;
     if (const Given* given = last_given(scan, Meaning::master_address))
         command.job.rendezvous = given->value;
-    return insert_python(std::move(command), scan, site, host, {"-c", false});
+    return insert_python(std::move(command), scan, site, host, {{"-c"}, false});
 }
 
 Command recognise_fabric(Command command, const Site& site, const Host& host) {

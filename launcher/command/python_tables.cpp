@@ -11,7 +11,7 @@ constexpr std::array kDeepspeed = {
     flag("help", Meaning::no_launch),
     flag("module", Meaning::module),
     flag("no-python", Meaning::no_python),
-    flag("no-local-rank"),
+    flag("no-local-rank", Meaning::no_local_rank),
     flag("no-ssh", Meaning::one_rank_per_node),
     flag("no-ssh-check"),
     flag("force-multi", Meaning::elsewhere),

@@ -81,7 +81,10 @@ Command insert_shim(Command command, const Site& site, const std::vector<Program
 Command insert_shim_on_hosts(Command command, const Site& site,
                              const std::vector<ProgramWord>& programs, const Host& host,
                              const std::string& away) {
-    command = insert_shim(std::move(command), site, programs, host);
+    return on_other_hosts(insert_shim(std::move(command), site, programs, host), away);
+}
+
+Command on_other_hosts(Command command, const std::string& away) {
     if (command.rewrite != Rewrite::inserted) return command;
     command.job.same_host = command.job.other_hosts = true;
     command.notes.push_back(

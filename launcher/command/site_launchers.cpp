@@ -39,7 +39,8 @@ Command recognise_horovodrun(Command command, const Site& site, const Host& host
     command.job.user_binds = command.job.binding_given =
         last_given(scan, Meaning::binds) != nullptr;
     command = add_programs(std::move(command), contexts, host);
-    if (!away.empty()) return export_only(std::move(command), away);
+    if (!away.empty())
+        return insert_shim_on_hosts(std::move(command), site, program_words(contexts), host, away);
     return insert_shim(std::move(command), site, program_words(contexts), host);
 }
 

@@ -148,6 +148,39 @@ TEST_CASE("where ranks start on other hosts each host is told to decide for itse
     }
 }
 
+TEST_CASE("what deepspeed hands to the shells of other hosts needs no quotes") {
+    FakeHost host;
+    host.files["hosts"] = "node-a slots=2\nnode-b slots=2\n";
+    const launcher::Command command =
+        launcher::recognise({"deepspeed", "--hostfile", "hosts", "-x", "train.py"}, {}, host);
+    CHECK(command.rewrite == launcher::Rewrite::export_only);
+    const launcher::Command known = launcher::recognise(
+        {"deepspeed", "--hostfile", "hosts", "train.py", "--lr", "1"}, {}, host);
+    const auto words = [&](const std::string& directory) {
+        return launcher::prepare_launch(known, plan(), kInstalled,
+                                        {"/N", "/N/shim.plan", {"run_directory=" + directory}}, {},
+                                        host)
+            .argv;
+    };
+    const std::vector<std::string> argv = words("/work/run-1");
+    REQUIRE(argv.size() == 21);
+    CHECK(argv[3] == "--no_python");
+    CHECK(argv[4] == "--no_local_rank");
+    CHECK(argv[6] == "-c");
+    // Between quotes of either kind a shell changes nothing in it; pdsh would replace a '%'.
+    CHECK(argv[7].find_first_of("'\"\\$`%!") == std::string::npos);
+    CHECK(argv[7].find(' ') != std::string::npos);
+    CHECK(argv[8] == "4");  // /T/toporun-shim plan= node= tell= | python -u train.py
+    CHECK(argv[9] == "7");  // behind train.py
+    CHECK(argv[12] == kInstalled.shim);
+    for (std::size_t i = 8; i < 17; ++i) {
+        CHECK(launcher::passes_shell(argv[i]));
+        CHECK_FALSE(argv[i].starts_with("-"));
+    }
+    CHECK(join({argv.begin() + 17, argv.end()}, " ") == "-u train.py --lr 1");
+    CHECK(join(words("/work/my run"), " ") == "deepspeed --hostfile hosts train.py --lr 1");
+}
+
 TEST_CASE("only a setting that replaces takes the place of the user's own") {
     const FakeHost host;
     env::Plan taking;
