@@ -119,6 +119,7 @@ bool TornLines::put_host_right(std::string_view text, Line& line) {
     const std::string_view name = line.record.host;
     const bool glued = line.torn || stands_in_word(text, name);
     any_torn_ |= glued;
+    if (!glued) host_names_.count(line.record.pid, name);
     const auto known = hosts_.find(line.record.pid);
     if (known == hosts_.end()) {
         if (glued || hosts_.size() >= kMostHosts) return !glued;
@@ -129,7 +130,9 @@ bool TornLines::put_host_right(std::string_view text, Line& line) {
         if (!longer && any_torn_ && name.data() != text.data() && !names_.contains(name))
             return false;
         hosts_.emplace(line.record.pid, Host{std::string(name), 1, {}});
-        if (!longer || doubtful_.size() >= kMostNames) {
+        // Of a stream that is not whole the record waits for its name anyway.
+        if (!longer || state_ != State::whole || doubtful_.size() >= kMostNames) {
+            if (longer) return true;
             if (names_.size() < kMostNames) names_.emplace(name);
             return true;
         }
@@ -166,7 +169,7 @@ bool TornLines::put_host_right(std::string_view text, Line& line) {
         return true;
     }
     if (host.seen < kSure) host = {std::string(name), 1, {}};
-    return false;
+    return state_ != State::whole && !glued;
 }
 
 bool TornLines::at_once(const Line& line) {
@@ -229,6 +232,8 @@ void TornLines::add_record(std::string_view text, Line& line) {
     held_ += text.substr(static_cast<std::size_t>(printed.data() + printed.size() - text.data()));
     held_process_ = std::move(process);
     decide();
+    constexpr std::size_t kOften = 64;
+    if (!waiting_.empty() && ++since_waiting_ > std::max(kOften, waiting_.size())) take_waiting();
 }
 
 /// Whose record stands first in the line, `last` that of its last one.
@@ -252,7 +257,9 @@ void TornLines::see_turn() {
     turns_ /= 2;
     tears_ /= 2;
     records_ /= 2;
-    if (state_ == State::torn && tears_ == 0 && open_.empty() && !holding_) state_ = State::whole;
+    if (state_ != State::torn || tears_ > 0 || !open_.empty() || holding_) return;
+    give_up_waiting();
+    state_ = State::whole;
 }
 
 /// The processes write pieces of lines, not whole lines of which one lost its end.
@@ -334,7 +341,7 @@ bool TornLines::repair(const std::string& head) {
 /// Hands a line on, `sure` or when whole lines are written. In the order of the stream: behind what
 /// is not decided yet.
 void TornLines::emit(std::string_view text, bool torn, bool sure, bool beside_open) {
-    if (state_ == State::open && (!sure || !queue_.empty())) {
+    if (state_ == State::open && (!sure || !queue_.empty() || !is_named(text))) {
         queued_ += text.size() + sizeof(Queued);
         queue_.push_back({std::string(text), torn, sure, beside_open});
         return;
@@ -366,7 +373,40 @@ void TornLines::settle() {
 void TornLines::take_text(std::string_view text, bool torn) {
     Line line = parse_line(text);
     line.torn |= torn;
+    if (state_ == State::whole || !is_record(line)) return take_(line);
+    const auto host = host_names_.right(line.record.pid, line.record.host);
+    if (!host) return wait(text, torn);
+    line.record.host = *host;
     take_(line);
+}
+
+/// Whether the text has no record, or one with the right name.
+bool TornLines::is_named(std::string_view text) const {
+    const auto found = find_record(text);
+    return !found || host_names_.right(found->record.pid, found->record.host) == found->record.host;
+}
+
+void TornLines::wait(std::string_view text, bool torn) {
+    if (waiting_bytes_ > kMostQueued) {
+        ++lost_;
+        return;
+    }
+    waiting_bytes_ += text.size() + sizeof(Queued);
+    waiting_.push_back({std::string(text), torn, true, false});
+}
+
+/// Those whose names are known by now.
+void TornLines::take_waiting() {
+    since_waiting_ = 0;
+    waiting_bytes_ = 0;
+    for (const Queued& line : std::exchange(waiting_, {})) take_text(line.text, line.torn);
+}
+
+/// Takes those whose names are known, the others are lost.
+void TornLines::give_up_waiting() {
+    take_waiting();
+    lost_ += std::exchange(waiting_, {}).size();
+    waiting_bytes_ = 0;
 }
 
 void TornLines::finish() {
@@ -381,6 +421,7 @@ void TornLines::finish() {
         --lost_;
     }
     doubtful_.clear();
+    give_up_waiting();
 }
 
 }  // namespace toporun::launcher

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "detect/nccl_log/line.hpp"
+#include "launcher/log/host_names.hpp"
 
 namespace toporun::launcher {
 
@@ -25,7 +26,9 @@ namespace toporun::launcher {
 ///   * any other record may end in the rest of somebody else's. It is taken when the stream is of
 ///     whole lines otherwise, and counted as lost when it is of pieces;
 ///   * of a record that a second one breaks off in the same line the rest stands before its
-///     writer's next record. The two are joined when one reading only makes a record.
+///     writer's next record. The two are joined when one reading only makes a record;
+///   * the name of a record's host may have another one's text before it, or stand there in part.
+///     The record waits until the right name is known (HostNames), and is lost when it never is.
 ///
 /// Whether whole lines or pieces are written shows after some changes of the writer; so long lines
 /// are kept. Without a torn line every line is taken.
@@ -85,6 +88,10 @@ class TornLines {
     void decide();
     void settle();
     void take_text(std::string_view text, bool torn);
+    bool is_named(std::string_view text) const;
+    void wait(std::string_view text, bool torn);
+    void take_waiting();
+    void give_up_waiting();
 
     /// How the stream is written.
     enum class State {
@@ -114,6 +121,10 @@ class TornLines {
     State state_ = State::open;
     std::vector<Queued> queue_;
     std::size_t queued_ = 0;  ///< bytes
+    HostNames host_names_;
+    std::vector<Queued> waiting_;      ///< for the name of their host
+    std::size_t waiting_bytes_ = 0;
+    std::size_t since_waiting_ = 0;    ///< records since the last look at them
     bool any_torn_ = false;
     Process last_;  ///< the writer of the last record
     // The last record, as long as it may be mixed.
