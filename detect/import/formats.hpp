@@ -10,6 +10,7 @@ Importer nvidia_p2p_importer();
 Importer nvidia_list_importer();
 Importer nvidia_smi_importer();
 Importer nvidia_query_importer();
+Importer nvidia_xml_importer();
 Importer nvidia_csv_importer();
 Importer dcgm_links_importer();
 Importer rocm_smi_importer();

@@ -243,6 +243,7 @@ std::span<const Importer> importers() {
         nvidia_list_importer(),
         nvidia_smi_importer(),
         nvidia_query_importer(),
+        nvidia_xml_importer(),
         nvidia_csv_importer(),
         dcgm_links_importer(),
         rocm_smi_importer(),

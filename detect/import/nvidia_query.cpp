@@ -7,92 +7,11 @@
 #include "detect/import/formats.hpp"
 #include "detect/import/gpu_list.hpp"
 #include "detect/import/gpu_table.hpp"
+#include "detect/import/nvidia_query_facts.hpp"
 
 /// `nvidia-smi -q`, whole or by -d: sections by indentation, "key : value" lines.
 namespace toporun::detect {
 namespace {
-
-std::optional<int> small_number(std::string_view value) {
-    const auto number = first_of_list(value.substr(0, value.find('x')));
-    if (!number || *number < 1 || *number > 64) return std::nullopt;
-    return number;
-}
-
-std::optional<bool> on(std::string_view value) {
-    if (value == "Enabled" || value == "Yes") return true;
-    if (value == "Disabled" || value == "No") return false;
-    return std::nullopt;
-}
-
-std::string lower(std::string_view text) {
-    std::string out(text.substr(0, 64));
-    std::transform(out.begin(), out.end(), out.begin(),
-                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-    return out;
-}
-
-constexpr std::string_view kLost = "GPU is lost";
-
-/// The driver's words for a value that it does not have.
-bool missing(std::string_view value) {
-    return value.empty() || value == "N/A" || value == "[N/A]" || value == "Unknown Error" ||
-           value == kLost || value == "Requested functionality has been deprecated" ||
-           value == "ERR!";
-}
-
-/// What a key of a GPU means: its path of sections, joined by '/'. A '*' at the start stands for
-/// any section above (drivers since 535 call the clocks' section otherwise).
-struct Rule {
-    std::string_view path;
-    void (*set)(Gpu& gpu, std::string_view value);
-};
-void throttled(Gpu& gpu, std::string_view value, std::string_view reason) {
-    if (value == "Active") gpu.throttle_reasons.emplace_back(reason);
-}
-/// Of one kind of memory, or of one kind of error: they add up.
-void uncorrected(Gpu& gpu, std::string_view value) {
-    if (const auto errors = error_count(value))
-        gpu.uncorrected_errors = gpu.uncorrected_errors.value_or(0) + *errors;
-}
-constexpr Rule kRules[] = {
-    {"Product Name", [](Gpu& gpu, std::string_view v) { gpu.name = v; }},
-    {"Product Architecture", [](Gpu& gpu, std::string_view v) { gpu.architecture = v; }},
-    {"Persistence Mode", [](Gpu& gpu, std::string_view v) { gpu.persistence = on(v); }},
-    {"GPU UUID", [](Gpu& gpu, std::string_view v) { gpu.uuid = v; }},
-    {"MIG Mode/Current", [](Gpu& gpu, std::string_view v) { gpu.mig = on(v); }},
-    {"ECC Mode/Current", [](Gpu& gpu, std::string_view v) { gpu.ecc = on(v); }},
-    {"Ecc Mode/Current", [](Gpu& gpu, std::string_view v) { gpu.ecc = on(v); }},
-    {"FB Memory Usage/Total",
-     [](Gpu& gpu, std::string_view v) { gpu.memory_bytes = mebibytes(v); }},
-    {"FB Memory Usage/Used",
-     [](Gpu& gpu, std::string_view v) { gpu.memory_used_bytes = mebibytes(v); }},
-    {"PCI/GPU Link Info/PCIe Generation/Max",
-     [](Gpu& gpu, std::string_view v) { gpu.pcie_generation = small_number(v); }},
-    {"PCI/GPU Link Info/PCIe Generation/Current",
-     [](Gpu& gpu, std::string_view v) { gpu.pcie_generation_now = small_number(v); }},
-    {"PCI/GPU Link Info/Link Width/Max",
-     [](Gpu& gpu, std::string_view v) { gpu.pcie_width = small_number(v); }},
-    {"PCI/GPU Link Info/Link Width/Current",
-     [](Gpu& gpu, std::string_view v) { gpu.pcie_width_now = small_number(v); }},
-    {"Compute Mode", [](Gpu& gpu, std::string_view v) { gpu.compute_mode = compute_mode(v); }},
-    {"*ECC Errors/Volatile/Double Bit/Total", uncorrected},
-    {"*ECC Errors/Volatile/SRAM Uncorrectable", uncorrected},
-    {"*ECC Errors/Volatile/SRAM Uncorrectable Parity", uncorrected},
-    {"*ECC Errors/Volatile/SRAM Uncorrectable SEC-DED", uncorrected},
-    {"*ECC Errors/Volatile/DRAM Uncorrectable", uncorrected},
-    {"Remapped Rows/Pending", [](Gpu& gpu, std::string_view v) { gpu.row_remap_pending = on(v); }},
-    {"Remapped Rows/Remapping Failure Occurred",
-     [](Gpu& gpu, std::string_view v) { gpu.row_remap_failed = on(v); }},
-    {"Fabric/State", [](Gpu& gpu, std::string_view v) { gpu.fabric_state = lower(v); }},
-    {"Fabric/Status", [](Gpu& gpu, std::string_view v) { gpu.fabric_status = lower(v); }},
-    {"*/HW Slowdown", [](Gpu& gpu, std::string_view v) { throttled(gpu, v, "hw-slowdown"); }},
-    {"*HW Slowdown/HW Thermal Slowdown",
-     [](Gpu& gpu, std::string_view v) { throttled(gpu, v, "hw-thermal"); }},
-    {"*HW Slowdown/HW Power Brake Slowdown",
-     [](Gpu& gpu, std::string_view v) { throttled(gpu, v, "power-brake"); }},
-    {"*/SW Thermal Slowdown",
-     [](Gpu& gpu, std::string_view v) { throttled(gpu, v, "sw-thermal"); }},
-};
 
 /// "GPU 00000000:18:00.0"
 std::optional<PciAddress> gpu_line(std::string_view text) {
@@ -169,7 +88,7 @@ class QueryReader {
             colon == std::string_view::npos ? std::string_view() : trim(text.substr(colon + 3));
         while (!sections_.empty() && sections_.back().indent >= indent) sections_.pop_back();
         if (gpu_ == nullptr) {
-            if (key == "Driver Version" && !missing(value)) driver_ = value;
+            if (key == "Driver Version" && !is_missing_value(value)) driver_ = value;
             if (key == "Attached GPUs") attached_ = first_of_list(value);
             return colon != std::string_view::npos;
         }
@@ -177,8 +96,7 @@ class QueryReader {
             gpu_ = nullptr;
             return inside_ = false;
         }
-        if (value == kLost) gpu_->responding = false;
-        if (colon != std::string_view::npos && !missing(value)) apply(key, value);
+        if (colon != std::string_view::npos) apply(key, value);
         constexpr std::size_t kDeepest = 16;
         if (sections_.size() < kDeepest && key.size() < 64) sections_.push_back({indent, key});
         return true;
@@ -188,11 +106,7 @@ class QueryReader {
         std::string path;
         for (const Section& section : sections_) path += std::string(section.name) + '/';
         path += key;
-        for (const Rule& rule : kRules) {
-            const bool any = rule.path.starts_with("*");
-            const bool match = any ? path.ends_with(rule.path.substr(1)) : path == rule.path;
-            if (match) rule.set(*gpu_, value);
-        }
+        take_query_fact(path, value, *gpu_);
     }
 
     const Lines& lines_;

@@ -22,6 +22,15 @@ std::vector<int> all_gpus(const Machine& machine, bool (*holds)(const Gpu&)) {
     return found;
 }
 
+/// What stands for the GPU in a command, and what that means where there are several.
+struct Number {
+    std::string text, remark;
+};
+Number number_of(const Machine& machine, const std::vector<int>& gpus) {
+    if (gpus.size() != 1) return {"N", "; N is the number of each GPU"};
+    return {fmt::format("{}", machine.gpus[static_cast<std::size_t>(gpus.front())].index), ""};
+}
+
 void lost(const Patient& patient, Verdict& verdict) {
     const auto gpus =
         all_gpus(patient.machine(), [](const Gpu& gpu) { return gpu.responding == false; });
@@ -48,6 +57,7 @@ void compute_mode(const Patient& patient, Verdict& verdict) {
     const bool shared = patient.inputs.job.ranks_per_node.value_or(0) > visible;
     const auto& gpus = prohibited.empty() && shared ? exclusive : prohibited;
     if (gpus.empty()) return;
+    const Number number = number_of(patient.machine(), gpus);
     verdict.broken(
         {.what = fmt::format("{} {}", gpus_text(patient.machine(), gpus),
                              prohibited.empty() ? "takes one process at a time, and the job has "
@@ -55,8 +65,8 @@ void compute_mode(const Patient& patient, Verdict& verdict) {
                                                 : "takes no job: its compute mode is Prohibited"),
          .evidence = "nvidia-smi --query-gpu=compute_mode --format=csv",
          .effect = "CUDA does not start there: all CUDA-capable devices are busy or unavailable",
-         .fix = "nvidia-smi -i N -c DEFAULT",
-         .remark = "as root; N is the number of the GPU"});
+         .fix = fmt::format("nvidia-smi -i {} -c DEFAULT", number.text),
+         .remark = "as root" + number.remark});
 }
 
 void uncorrected_errors(const Patient& patient, Verdict& verdict) {
@@ -66,15 +76,15 @@ void uncorrected_errors(const Patient& patient, Verdict& verdict) {
     if (most == 0) return;
     const auto gpus =
         all_gpus(machine, [](const Gpu& gpu) { return gpu.uncorrected_errors.value_or(0) > 0; });
-    verdict.slow(
-        {.what = fmt::format("memory of {} had errors that ECC could not correct",
-                             gpus_text(machine, gpus)),
-         .evidence =
-             fmt::format("up to {} of one since the driver started (nvidia-smi -q -d ECC)", most),
-         .effect = "a job that meets such an error ends with Xid 48, 94 or 95",
-         .fix = "nvidia-smi --gpu-reset -i N",
-         .remark = "after the jobs there have stopped; N is the number of the GPU; when they come "
-                   "back have it replaced"});
+    const Number number = number_of(machine, gpus);
+    verdict.slow({.what = fmt::format("memory of {} had errors that ECC could not correct",
+                                      gpus_text(machine, gpus)),
+                  .evidence = fmt::format(
+                      "up to {} of one since the driver started (nvidia-smi -q -d ECC)", most),
+                  .effect = "a job that meets such an error ends with Xid 48, 94 or 95",
+                  .fix = fmt::format("nvidia-smi --gpu-reset -i {}", number.text),
+                  .remark = "after the jobs there have stopped" + number.remark +
+                            "; when they come back have it replaced"});
 }
 
 void remap_failed(const Patient& patient, Verdict& verdict) {
@@ -93,12 +103,13 @@ void remap_pending(const Patient& patient, Verdict& verdict) {
     const auto gpus =
         all_gpus(patient.machine(), [](const Gpu& gpu) { return gpu.row_remap_pending == true; });
     if (gpus.empty()) return;
+    const Number number = number_of(patient.machine(), gpus);
     verdict.slow({.what = fmt::format("{} waits for a reset to repair memory",
                                       gpus_text(patient.machine(), gpus)),
                   .evidence = "row remapping pending (nvidia-smi -q -d ROW_REMAPPER)",
                   .effect = "the damaged rows stay in use until then, the next error ends the job",
-                  .fix = "nvidia-smi --gpu-reset -i N",
-                  .remark = "after the jobs there have stopped; N is the number of the GPU"});
+                  .fix = fmt::format("nvidia-smi --gpu-reset -i {}", number.text),
+                  .remark = "after the jobs there have stopped" + number.remark});
 }
 
 /// A power cap at the board's limit is normal on a busy GPU.

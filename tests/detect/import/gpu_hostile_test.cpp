@@ -26,7 +26,7 @@ void survive(const std::string& text) {
 std::vector<std::string> own_captures() {
     std::vector<std::string> texts;
     for (const std::string folder : {"nvidia_topo", "nvidia_p2p", "rocm_smi", "nvidia_list",
-                                     "nvidia_smi", "nvidia_query", "dcgm_links"})
+                                     "nvidia_smi", "nvidia_query", "nvidia_xml", "dcgm_links"})
         for (const auto& entry : std::filesystem::directory_iterator(
                  std::filesystem::path(TOPORUN_TEST_DATA) / "detect/import" / folder))
             texts.push_back(read_file(entry.path()));

@@ -164,6 +164,46 @@ TEST_CASE("selected keys of nvidia-smi -q") {
           std::vector<std::string>{"1 of 2 GPUs are listed, their numbers are a guess"});
 }
 
+TEST_CASE("nvidia-smi -q as XML") {
+    const std::string text = read_file(std::filesystem::path(TOPORUN_TEST_DATA) /
+                                       "detect/import/nvidia_xml/two-gpus.txt");
+    for (const std::string& paste : {text, text + text}) {
+        const detect::Machine machine = import_text(paste);
+        REQUIRE(machine.gpus.size() == 2);
+        const detect::Gpu& gpu = machine.gpus[0];
+        CHECK(machine.software.driver == "550.54.15");
+        CHECK(gpu.pci->text() == "0000:18:00.0");
+        CHECK(gpu.name == "NVIDIA H100 80GB HBM3");
+        CHECK(gpu.architecture == "Hopper");
+        CHECK(gpu.uuid == "GPU-00000000-0000-0000-0000-000000000018");
+        CHECK(gpu.persistence == true);
+        CHECK(gpu.mig == false);
+        CHECK(gpu.ecc == true);
+        CHECK(gpu.pcie_generation == 5);
+        CHECK(gpu.pcie_generation_now == 4);
+        CHECK(gpu.pcie_width == 16);
+        CHECK(gpu.pcie_width_now == 8);
+        CHECK(gpu.throttle_reasons == std::vector<std::string>{"hw-slowdown", "hw-thermal"});
+        CHECK(gpu.memory_bytes == 81559ull << 20);
+        CHECK(gpu.memory_used_bytes == 12ull << 20);
+        CHECK(gpu.compute_mode == "default");
+        CHECK(gpu.uncorrected_errors == 3);
+        CHECK(gpu.row_remap_pending == true);
+        CHECK(gpu.row_remap_failed == false);
+        CHECK(gpu.fabric_state == "completed");
+        CHECK(gpu.fabric_status == "success");
+        CHECK(machine.gpus[1].responding == false);
+        CHECK(machine.gpus[1].name.empty());
+        CHECK(machine.notes.empty());
+    }
+    const detect::Machine cut = import_text(text.substr(0, text.find("<fb_memory_usage>") + 4));
+    REQUIRE(cut.gpus.size() == 1);
+    CHECK(cut.gpus[0].pcie_width_now == 8);
+    CHECK(has_note(cut, "the XML ends early or is damaged"));
+    CHECK(has_note(cut, "1 of 2 GPUs are listed"));
+    CHECK_THROWS_AS(import_text("<nvidia_smi_log>\n</nvidia_smi_log>\n"), Error);
+}
+
 TEST_CASE("a list of nvidia-smi with columns of the user's choice") {
     const detect::Machine machine = import_text(
         "index, name, pci.bus_id, driver_version, memory.total [MiB], mig.mode.current, "
