@@ -14,6 +14,7 @@ using namespace detect::nccl_log;
 namespace {
 
 constexpr std::size_t kMostHosts = 1 << 12;
+constexpr int kSure = 3;  ///< times that a name was seen
 constexpr std::size_t kMostNames = 64;
 constexpr std::size_t kMostOpen = 1 << 10;
 constexpr std::size_t kLongestHead = 4096;
@@ -115,12 +116,14 @@ bool TornLines::is_doubtful(const Line& line) {
 /// `sumnode-a:7:7` where process 7 is of node-a: the end of another record stands before it. The
 /// same for `de-a:7:7`, whose beginning is elsewhere. False when the name may be wrong.
 bool TornLines::put_host_right(std::string_view text, Line& line) {
-    constexpr int kSure = 3;
     const std::string_view name = line.record.host;
     const bool glued = line.torn || stands_in_word(text, name);
     any_torn_ |= glued;
-    if (!glued) host_names_.count(line.record.pid, name);
     const auto known = hosts_.find(line.record.pid);
+    // Not those that at_once() takes.
+    const bool usual = state_ == State::whole && known != hosts_.end() &&
+                       known->second.seen >= kSure && known->second.name == name;
+    if (!glued && !usual) host_names_.count(line.record.pid, name);
     if (known == hosts_.end()) {
         if (glued || hosts_.size() >= kMostHosts) return !glued;
         const bool longer = std::any_of(names_.begin(), names_.end(), [&](const auto& other) {
@@ -173,7 +176,6 @@ bool TornLines::put_host_right(std::string_view text, Line& line) {
 }
 
 bool TornLines::at_once(const Line& line) {
-    constexpr int kSure = 3;
     if (state_ != State::whole || !doubtful_.empty() || is_broken(line)) return false;
     const Record& record = line.record;
     auto& sure = sure_[static_cast<std::size_t>(record.pid) % sure_.size()];

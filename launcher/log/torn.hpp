@@ -122,9 +122,9 @@ class TornLines {
     std::vector<Queued> queue_;
     std::size_t queued_ = 0;  ///< bytes
     HostNames host_names_;
-    std::vector<Queued> waiting_;      ///< for the name of their host
+    std::vector<Queued> waiting_;  ///< for the name of their host
     std::size_t waiting_bytes_ = 0;
-    std::size_t since_waiting_ = 0;    ///< records since the last look at them
+    std::size_t since_waiting_ = 0;  ///< records since the last look at them
     bool any_torn_ = false;
     Process last_;  ///< the writer of the last record
     // The last record, as long as it may be mixed.
