@@ -38,14 +38,13 @@ std::vector<ProcessInfo> wait_for_end(std::vector<ProcessInfo> processes, millis
     return processes;
 }
 
-/// Through a pidfd, so that no other process that got the number since is hit.
-void send_signal(const ProcessInfo& process, int signal) {
+/// Through a pidfd, so that no other process that got the number since is hit. False when the
+/// process had ended by itself, or the signal is refused.
+bool send_signal(const ProcessInfo& process, int signal) {
     const Descriptor fd(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
-    if (still_running({process}).empty()) return;
-    if (fd)
-        ::syscall(SYS_pidfd_send_signal, fd.get(), signal, nullptr, 0);
-    else
-        ::kill(process.pid, signal);
+    if (still_running({process}).empty()) return false;
+    return (fd ? ::syscall(SYS_pidfd_send_signal, fd.get(), signal, nullptr, 0)
+               : ::kill(process.pid, signal)) == 0;
 }
 
 }  // namespace
@@ -71,24 +70,25 @@ std::vector<ProcessInfo> find_survivors(pid_t supervisor, pid_t self) {
 std::vector<Reaped> reap_survivors(pid_t supervisor, pid_t self,
                                    const std::vector<ProcessInfo>& survivors) {
     std::vector<Reaped> all;
-    const auto remember = [&](const std::vector<ProcessInfo>& processes, int signal) {
-        for (const ProcessInfo& process : processes) {
-            const auto known = std::find_if(all.begin(), all.end(), [&](const Reaped& reaped) {
-                return is_same(reaped.process, process);
-            });
-            if (known == all.end())
-                all.push_back({process, signal});
-            else
-                known->signal = signal;
-        }
+    const auto remember = [&](const ProcessInfo& process, int signal) {
+        const auto known = std::find_if(all.begin(), all.end(), [&](const Reaped& reaped) {
+            return is_same(reaped.process, process);
+        });
+        if (known == all.end())
+            all.push_back({process, signal});
+        else
+            known->signal = signal;
     };
-    remember(survivors, SIGTERM);
-    for (const ProcessInfo& process : survivors) send_signal(process, SIGTERM);
+    const auto signal_all = [&](const std::vector<ProcessInfo>& processes, int signal) {
+        for (const ProcessInfo& process : processes)
+            if (send_signal(process, signal)) remember(process, signal);
+    };
+    signal_all(survivors, SIGTERM);
     wait_for_end(survivors, kTermPatience);
     const std::vector<ProcessInfo> stubborn = processes_below(supervisor, self);
-    remember(stubborn, SIGKILL);
-    for (const ProcessInfo& process : stubborn) send_signal(process, SIGKILL);
-    remember(wait_for_end(stubborn, kKillPatience), 0);  // held by the kernel
+    signal_all(stubborn, SIGKILL);
+    for (const ProcessInfo& process : wait_for_end(stubborn, kKillPatience))
+        remember(process, 0);  // held by the kernel
     return all;
 }
 

@@ -18,11 +18,11 @@ std::vector<ProcessInfo> processes_below(pid_t supervisor, pid_t self);
 
 struct Reaped {
     ProcessInfo process;
-    int signal = 0;  ///< that ended it; 0 = it still runs
+    int signal = 0;  ///< the last one that it was sent while it ran; 0 = it still runs
 };
 
 /// Ends the survivors: SIGTERM, five seconds, then SIGKILL for those that are left and for what
-/// they started meanwhile.
+/// they started meanwhile. One that ended by itself before its signal is not among them.
 std::vector<Reaped> reap_survivors(pid_t supervisor, pid_t self,
                                    const std::vector<ProcessInfo>& survivors);
 
