@@ -76,14 +76,19 @@ int act_as_agent(const std::vector<std::string>& words) {
     const Environment environment = environment_map();
     const SystemHost host(environment);
     const Prepared prepared =
-        prepare_node(parse_arguments(options, environment), told_job(map, words[2]),
-                     told_text(map, "program"), directory, environment, host);
+        prepare_node(parse_arguments(options, environment),
+                     {told_job(map, words[2]), told_text(map, "program"),
+                      told_text(map, "master_addr"), told_count(map, "master_port").value_or(0)},
+                     directory, environment, host);
     if (::access((directory + "/" + kShimPlanFile).c_str(), F_OK) != 0) return 1;
     const std::string run_directory = told_text(map, "run_directory");
     ObserverTask task;
     task.facts = node_facts(prepared, run_directory);
     task.private_directory = directory;
     task.run_directory = run_directory;
+    task.place.job = told_text(map, "run");
+    task.place.nodes = told_count(map, "hosts");
+    task.place.name = prepared.machine.hostname;
     task.silent = true;
     leave_node_observer(std::move(task),
                         static_cast<std::size_t>(prepared.command.job.ranks_per_node.value_or(0)));

@@ -9,9 +9,10 @@
 ///     toporun --node-agent DIRECTORY RANKS WORD...
 ///
 /// DIRECTORY is private to job, user and host, RANKS the number of ranks of this host (-1 unknown).
-/// A WORD is KEY=VALUE: `run_directory`, `launcher`, `nodes`, `open_mpi`, `user_binds`,
-/// `binding_given`, `cpu_job`, `loader_workers`, `program` (whose NCCL is looked for) and `option`,
-/// an option of toporun.
+/// A WORD is KEY=VALUE: `run_directory`, `run` and `hosts` (the run's name and how many hosts
+/// report together, the launcher's among them), `launcher`, `nodes`, `open_mpi`, `user_binds`,
+/// `binding_given`, `cpu_job`, `loader_workers`, `program` (whose NCCL is looked for),
+/// `master_addr` and `master_port` (where rank 0 listens) and `option`, an option of toporun.
 namespace toporun::launcher {
 
 inline constexpr const char* kNodeAgentWord = "--node-agent";

@@ -12,7 +12,9 @@
 #include "launcher/cli/host_order.hpp"
 #include "launcher/cli/installed.hpp"
 #include "launcher/cli/knowledge.hpp"
+#include "launcher/command/families.hpp"
 #include "launcher/command/loader_option.hpp"
+#include "launcher/command/program.hpp"
 #include "launcher/fill/fill_in.hpp"
 #include "launcher/fill/look_up.hpp"
 #include "launcher/log/footprint.hpp"
@@ -48,12 +50,13 @@ bool attempt(std::vector<std::string>& problems, const char* missing, Part&& par
     }
 }
 
-std::string write_shim_plan(const Prepared& prepared, const Environment& environment,
-                            const ShimFiles& files) {
+/// `before`: variables from before the launcher started.
+std::string write_shim_plan(const Prepared& prepared, const Environment& before,
+                            const Environment& environment, const ShimFiles& files) {
     const std::string path = prepared.private_directory + "/" + kShimPlanFile;
     std::string text =
         shim_plan_text(prepared.command.job, prepared.plan, prepared.machine.cpu.allowed,
-                       prepared.private_directory + "/" + kRecordsFile, environment);
+                       prepared.private_directory + "/" + kRecordsFile, before);
     const char* key = prepared.command.job.other_hosts ? "set" : "expect";
     for (const auto& [name, value] : profiler_variables(prepared.plan, files, environment))
         text += fmt::format("{} {} {}\n", key, name, value);
@@ -77,12 +80,39 @@ void add_option_words(const Arguments& arguments, std::vector<std::string>& tell
         if (file.starts_with('/')) tell.push_back("option=--profile=" + file);
 }
 
+/// The other hosts that the launcher may reach; 0 = not known.
+int count_other_hosts(const env::Job& job, const Environment& environment, const Host& host) {
+    const std::string node = variable(environment, "SLURMD_NODENAME");
+    return static_cast<int>(std::count_if(
+        job.hosts.begin(), job.hosts.end(),
+        [&](const std::string& name) { return name != node && !is_this_host(name, host); }));
+}
+
+/// This host is the first, whether it has ranks or not. Not in a task of a step, whose toporuns
+/// report together already.
+JobPlace place_among_hosts(const Prepared& prepared, const Environment& environment,
+                           const Host& host) {
+    JobPlace place;
+    const int others = count_other_hosts(prepared.command.job, environment, host);
+    if (!prepared.command.job.other_hosts || others == 0 || prepared.private_directory.empty() ||
+        job_place(environment).shared())
+        return place;
+    place.job = base_name(prepared.private_directory);
+    place.nodes = others + 1;
+    place.name = prepared.machine.hostname;
+    return place;
+}
+
 /// What toporun on the other hosts of the job is told: see node_agent.hpp.
 std::vector<std::string> words_for_nodes(const Prepared& prepared, const Arguments& arguments) {
     const env::Job& job = prepared.command.job;
     if (!job.other_hosts) return {};
     std::vector<std::string> tell = {std::string(kRunDirectoryWord).substr(sizeof "--tell=" - 1),
                                      "launcher=" + job.launcher};
+    if (prepared.place.shared()) {
+        tell.push_back("run=" + prepared.place.job);
+        tell.push_back(fmt::format("hosts={}", *prepared.place.nodes));
+    }
     if (job.nodes) tell.push_back(fmt::format("nodes={}", *job.nodes));
     if (job.open_mpi != 0) tell.push_back(fmt::format("open_mpi={}", job.open_mpi));
     if (job.user_binds) tell.emplace_back("user_binds=1");
@@ -90,6 +120,11 @@ std::vector<std::string> words_for_nodes(const Prepared& prepared, const Argumen
     if (job.cpu_job) tell.emplace_back("cpu_job=1");
     if (job.loader_workers) tell.push_back(fmt::format("loader_workers={}", *job.loader_workers));
     if (!prepared.command.program.empty()) tell.push_back("program=" + prepared.command.program);
+    for (const env::Setting& setting : prepared.plan.settings) {
+        if (!setting.exported || !setting.per_rank || !setting.value) continue;
+        if (setting.name == "MASTER_ADDR") tell.push_back("master_addr=" + *setting.value);
+        if (setting.name == "MASTER_PORT") tell.push_back("master_port=" + *setting.value);
+    }
     add_option_words(arguments, tell);
     return tell;
 }
@@ -153,8 +188,6 @@ struct LeftOut {
 LeftOut find_left_out(Prepared& prepared, const Environment& inner, const FillOptions& options,
                       const Host& host) {
     LeftOut left_out;
-    // Each host would choose an address and a port of its own for ranks that have to meet.
-    if (prepared.command.job.other_hosts) return left_out;
     left_out.gaps = find_gaps(prepared.command, inner);
     if (left_out.gaps.gap == Gap::none) return left_out;
     const bool config = left_out.gaps.gap == Gap::ranks && options.tf_config;
@@ -202,16 +235,38 @@ std::vector<std::string> with_workers(Prepared& prepared, const Arguments& argum
     return set_loader_numbers(command, numbers, number);
 }
 
-/// Looks at the machine, decides and rewrites, for a command that was recognised.
+/// What ranks read of their place, where another host's toporun says where they meet.
+void fill_in_told(Prepared& prepared, const ToldToNode& told, const Environment& environment,
+                  const FillOptions& options) {
+    if (told.master_address.empty()) return;
+    Gaps gaps;
+    gaps.gap = Gap::ranks;
+    gaps.by_shim = gaps.other_hosts = true;
+    gaps.evidence = "told by toporun on the launcher's host";
+    Meeting meeting;
+    meeting.address = told.master_address;
+    meeting.port = told.master_port;
+    meeting.reason = "where rank 0 listens";
+    // The first rank's own variables, of which this process has those of one.
+    Environment others = environment;
+    for (const std::string_view name : env::kRankVariables) others.erase(std::string(name));
+    for (env::Setting& setting :
+         fill_in_ranks(gaps, meeting, others, prepared.machine, options).settings)
+        prepared.plan.settings.push_back(std::move(setting));
+}
+
+/// Looks at the machine, decides and rewrites, for a command that was recognised. `node`: on
+/// another host than the launcher's, in the environment of its first rank.
 void look_and_decide(Prepared& prepared, const Arguments& arguments, const Environment& environment,
-                     const Host& host, Files files) {
+                     const Host& host, Files files, const ToldToNode* node = nullptr) {
     std::vector<std::string>& problems = prepared.problems;
     const Environment inner = variables_of_ranks(prepared.command, environment);
     read_loader_words(prepared, arguments);
     const FillOptions fill_options{arguments.options.leave, arguments.export_tf_config};
     LeftOut left_out;
-    attempt(problems, "what was left out of the launch is not filled in",
-            [&] { left_out = find_left_out(prepared, inner, fill_options, host); });
+    attempt(problems, "what was left out of the launch is not filled in", [&] {
+        if (node == nullptr) left_out = find_left_out(prepared, inner, fill_options, host);
+    });
     const auto look = [&] {
         prepared.machine = read_machine(arguments, environment, prepared.command.program, false,
                                         prepared.command.job.rendezvous);
@@ -251,6 +306,7 @@ void look_and_decide(Prepared& prepared, const Arguments& arguments, const Envir
     if (!decided) return;
     Environment told = inner;
     bool meets = false;  // at an address of toporun's own
+    if (node != nullptr) fill_in_told(prepared, *node, inner, fill_options);
     attempt(problems, "what was left out of the launch is not filled in", [&] {
         FilledIn filled = fill_in(left_out.gaps, left_out.facts, inner, prepared.machine,
                                   prepared.plan, fill_options);
@@ -270,6 +326,7 @@ void look_and_decide(Prepared& prepared, const Arguments& arguments, const Envir
             if (!(meets && finding.id == "rendezvous-loopback") && !has_finding(prepared, finding))
                 prepared.plan.findings.push_back(std::move(finding));
     });
+    if (node == nullptr) prepared.place = place_among_hosts(prepared, environment, host);
     ShimFiles node_files{
         prepared.private_directory,
         {},
@@ -279,8 +336,10 @@ void look_and_decide(Prepared& prepared, const Arguments& arguments, const Envir
         if (files == Files::name_only)
             node_files.shim_plan = prepared.private_directory + "/" + kShimPlanFile;
         else
-            attempt(problems, "ranks are not bound to CPUs and NCCL's log is not taken",
-                    [&] { node_files.shim_plan = write_shim_plan(prepared, inner, node_files); });
+            attempt(problems, "ranks are not bound to CPUs and NCCL's log is not taken", [&] {
+                const Environment before = node == nullptr ? inner : Environment{};
+                node_files.shim_plan = write_shim_plan(prepared, before, inner, node_files);
+            });
     }
     std::vector<std::string> notes;
     prepared.argv = with_workers(prepared, arguments, notes);
@@ -316,16 +375,16 @@ Prepared prepare(const Arguments& arguments, const Environment& environment, con
     return prepared;
 }
 
-Prepared prepare_node(const Arguments& arguments, const env::Job& job, const std::string& program,
+Prepared prepare_node(const Arguments& arguments, const ToldToNode& told,
                       const std::string& directory, const Environment& environment,
                       const Host& host) {
     Prepared prepared;
-    prepared.command.argv = prepared.argv = prepared.launch.argv = {program};
-    prepared.command.executable = prepared.command.program = program;
-    prepared.command.job = job;
+    prepared.command.argv = prepared.argv = prepared.launch.argv = {told.program};
+    prepared.command.executable = prepared.command.program = told.program;
+    prepared.command.job = told.job;
     prepared.command.rewrite = Rewrite::inserted;
     prepared.private_directory = directory;
-    look_and_decide(prepared, arguments, environment, host, Files::make);
+    look_and_decide(prepared, arguments, environment, host, Files::make, &told);
     return prepared;
 }
 

@@ -8,6 +8,7 @@
 #include "launcher/cli/arguments.hpp"
 #include "launcher/cli/inputs.hpp"
 #include "launcher/command/command.hpp"
+#include "launcher/command/job_place.hpp"
 #include "launcher/command/launch.hpp"
 
 namespace toporun::launcher {
@@ -22,6 +23,9 @@ struct Prepared {
     std::vector<std::string> argv;
     Launch launch;
     std::string private_directory;  ///< "" = none
+    /// Among the hosts that the launcher reaches, which report together; the first of them. Alone
+    /// where they are not known.
+    JobPlace place = {};
     std::vector<std::string>
         problems;  ///< what failed and what is missing therefore, one line each
 };
@@ -35,9 +39,18 @@ enum class Files { make, name_only };
 Prepared prepare(const Arguments& arguments, const Environment& environment, const Host& host,
                  Files files);
 
-/// The same for the ranks of this node, which a launcher on another host has started: `job` and
-/// `program` are what that host's toporun read, `directory` is the node's own.
-Prepared prepare_node(const Arguments& arguments, const env::Job& job, const std::string& program,
+/// What the toporun of the host that a launcher was started on has read of the command.
+struct ToldToNode {
+    env::Job job;
+    std::string program;
+    /// Where rank 0 listens; empty = nothing is filled in.
+    std::string master_address;
+    int master_port = 0;
+};
+
+/// The same for the ranks of this node, which a launcher on another host has started; `directory`
+/// is the node's own.
+Prepared prepare_node(const Arguments& arguments, const ToldToNode& told,
                       const std::string& directory, const Environment& environment,
                       const Host& host);
 

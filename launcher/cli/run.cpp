@@ -142,13 +142,14 @@ void replace_observer(const ObserverTask& task, const ChildEnd& end, ReportState
 int run_command(const Arguments& arguments, const InheritedSignals& inherited,
                 const Console& given_console) {
     const Environment environment = environment_map();
-    const JobPlace place = job_place(environment, has_terminal());
+    const JobPlace step_place = job_place(environment, has_terminal());
     // Of the toporuns of a step one speaks; what the others have to say is in the report.
-    const Console console(given_console.fd(), given_console.quiet() || !place.leads());
+    const Console console(given_console.fd(), given_console.quiet() || !step_place.leads());
     const SystemHost host(environment);
     Prepared prepared = prepare(arguments, environment, host, Files::make);
     if (prepared.command.executable.empty())
         return exited(cannot_run(arguments.command.front(), environment, console));
+    const JobPlace& place = prepared.place.shared() ? prepared.place : step_place;
     if (arguments.strict && !prepared.problems.empty()) {
         remove_private_directory(prepared.private_directory);
         refuse(prepared.problems.front());

@@ -50,6 +50,13 @@ struct GivenVariables {
     bool cleared = false;                    ///< `env -i`
 };
 
+/// The host where rank 0 starts, of a launcher that reaches other hosts.
+struct FirstHost {
+    std::string name;     ///< as the launcher's list or the allocation has it
+    bool here = false;    ///< it is this one
+    std::string unknown;  ///< why it is not known, one line; "" = it is
+};
+
 /// The options of one launcher of the command line.
 struct LauncherOptions {
     std::string kind;  ///< srun, torchrun, accelerate
@@ -75,6 +82,7 @@ struct Command {
     std::vector<Edit> edits;     ///< of Rewrite::inserted
     Guard guard = Guard::shell;  ///< where job.other_hosts
     GivenVariables given;
+    FirstHost first_host;  ///< of Open MPI and Hydra where job.other_hosts
     /// srun, and the torchrun or accelerate that it starts or that stands alone, outermost first.
     /// Empty where the line has several programs or was not understood.
     std::vector<LauncherOptions> launchers;

@@ -6,7 +6,9 @@
 #include <optional>
 #include <set>
 
+#include "base/error.hpp"
 #include "base/text.hpp"
+#include "env/host_list.hpp"
 #include "launcher/command/contexts.hpp"
 #include "launcher/command/families.hpp"
 #include "launcher/command/openmpi_tables.hpp"
@@ -177,6 +179,47 @@ void leave_out_hosts(Places& places, const std::vector<Context>& contexts) {
     places.hosts = {places.order.begin(), places.order.end()};
 }
 
+/// The hosts of a Slurm allocation, in its order; empty where there is none.
+std::vector<std::string> allocated_hosts(const Environment& environment) {
+    if (variable(environment, "SLURM_JOB_ID").empty()) return {};
+    try {
+        return env::expand_host_list(variable(environment, "SLURM_JOB_NODELIST"));
+    } catch (const Error&) {
+        return {};  // somebody's variable
+    }
+}
+
+/// Open MPI takes the host that it is started on first, whatever the place that it has in a list,
+/// then the list in its order (seen with 4.1.4; ompi#13199). Hydra keeps the order.
+FirstHost read_first_host(const std::vector<Context>& contexts, const Places& places,
+                          const Environment& environment, const Host& host, bool own_host_first) {
+    FirstHost first;
+    bool named = false;
+    for (const Context& context : contexts) {
+        for (const Given& given : context.scan.given) {
+            const bool places_ranks =
+                given.meaning == Meaning::rank_file || given.name == "order-nodes" ||
+                (given.meaning == Meaning::map_policy && given.value.starts_with("seq"));
+            if (places_ranks)
+                first.unknown = fmt::format("'{}' says where rank 0 starts", given.name);
+            named = named || given.meaning == Meaning::hosts || given.meaning == Meaning::host_file;
+        }
+    }
+    const std::vector<std::string> hosts =
+        places.unknown && !named ? allocated_hosts(environment) : places.order;
+    if (first.unknown.empty() && (hosts.empty() || (places.unknown && named)))
+        first.unknown = "the hosts of the ranks are not known here";
+    if (!first.unknown.empty()) return first;
+    const std::string node = variable(environment, "SLURMD_NODENAME");
+    const auto is_here = [&](const std::string& name) {
+        return is_this_host(name, host) || (!named && !node.empty() && name == node);
+    };
+    const auto here = std::find_if(hosts.begin(), hosts.end(), is_here);
+    first.name = own_host_first && here != hosts.end() ? *here : hosts.front();
+    first.here = here != hosts.end() && *here == first.name;
+    return first;
+}
+
 env::Job read_counts(env::Job job, const std::vector<Context>& contexts, const Places& places,
                      bool by_slot) {
     if (!places.unknown)
@@ -246,6 +289,8 @@ Command recognise_openmpi(Command command, const Site& site, int major,
         places, contexts,
         parameters.first({"rmaps_base_mapping_policy", "rmaps_default_mapping_policy"}));
     const std::string away = settle_places(command.job, places, host);
+    if (!away.empty())
+        command.first_host = read_first_host(contexts, places, environment, host, true);
     places.hosts = distinct_hosts(places.hosts, host);
     command.job = read_counts(std::move(command.job), contexts, places, true);
     if (each) command.job.ranks_per_node = each;
@@ -270,6 +315,8 @@ Command recognise_hydra(Command command, const Site& site, const Environment& en
     Places places = hydra_places(contexts, environment, host);
     leave_out_hosts(places, contexts);
     const std::string away = settle_places(command.job, places, host);
+    if (!away.empty())
+        command.first_host = read_first_host(contexts, places, environment, host, false);
     places.hosts = distinct_hosts(places.hosts, host);
     command.job = read_counts(std::move(command.job), contexts, places, false);
     for (const Context& context : contexts) {

@@ -97,6 +97,19 @@ FilledIn fill_in_port(const Gaps& gaps, const MeetingFacts& facts, const Meeting
     return filled;
 }
 
+/// Each host would come to another address, or to none.
+Finding ranks_unknown_finding(const Gaps& gaps, const std::string& reason) {
+    return {"rank-variables-unknown",
+            Severity::note,
+            fmt::format("RANK, WORLD_SIZE, MASTER_ADDR and the like are left to the program: {}",
+                        reason),
+            gaps.evidence,
+            "torch.distributed asks for them and stops (env://), unless the program sets them",
+            "export MASTER_ADDR=ADDRESS",
+            "",
+            "with an address of the host of rank 0: the rest is filled in then"};
+}
+
 void add_meeting_findings(const MeetingFacts& facts, const Meeting& meeting,
                           std::vector<Finding>& findings) {
     if (!meeting.certain)
@@ -174,10 +187,14 @@ FilledIn fill_in(const Gaps& gaps, const MeetingFacts& facts, const Environment&
                  const FillOptions& options) {
     const bool rendezvous = gaps.gap == Gap::rendezvous;
     if (gaps.gap == Gap::none) return {};
-    if (gaps.gap != Gap::ranks && is_left(options, gaps, environment)) return {};
+    const bool config = gaps.gap == Gap::ranks && (options.tf_config || !gaps.other_hosts);
+    if (is_left(options, gaps, environment) && !config) return {};
+    if (!gaps.unknown.empty()) return {{}, {ranks_unknown_finding(gaps, gaps.unknown)}, false};
     // The order of hosts cannot be read: every node has to come to the same.
     if (!gaps.host_file.empty() && facts.first_host.empty()) return {};
     const Meeting meeting = meeting_point(gaps, facts, environment, machine, plan);
+    if (gaps.other_hosts && !meeting.known)
+        return {{}, {ranks_unknown_finding(gaps, meeting.reason)}, false};
     if (gaps.gap == Gap::port) return fill_in_port(gaps, facts, meeting, environment, options);
     FilledIn filled = rendezvous ? fill_in_rendezvous(gaps, facts, meeting, environment, options)
                                  : fill_in_ranks(gaps, meeting, environment, machine, options);

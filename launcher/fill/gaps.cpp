@@ -183,15 +183,30 @@ Gaps own_task_gap(const Environment& environment) {
     return gaps;
 }
 
-/// Of the ranks that a launcher starts on this host, each behind the shim.
-Gaps shim_gap(const Command& command) {
+/// Of the ranks that a launcher starts, each behind the shim.
+Gaps shim_gap(const Command& command, const Environment& environment) {
     Gaps gaps;
     gaps.by_shim = true;
+    gaps.other_hosts = command.job.other_hosts;
     gaps.tasks = command.job.ranks_per_node;
     if (gaps.tasks) gaps.tasks_here = *gaps.tasks;
-    if (gaps.tasks == 1) return {};
+    if (gaps.other_hosts) gaps.nodes = command.job.nodes.value_or(2);
+    if (gaps.tasks == 1 && gaps.nodes == 1) return {};
+    if (gaps.nodes > 1) {
+        const std::string users = variable(environment, "MASTER_ADDR");
+        if (own_host(users)) return {};  // pre-flight says so
+        gaps.first_host = command.first_host.name;
+        gaps.first_node = command.first_host.here;
+        if (trim(users).empty()) gaps.unknown = command.first_host.unknown;
+    }
     gaps.own_gpus = !command.job.gpu_bind.empty() && env::sees_some_gpus(command.job.gpu_bind);
-    gaps.evidence = fmt::format("{} starts Python on this host", command.job.launcher);
+    gaps.evidence = gaps.nodes > 1 && !gaps.first_host.empty()
+                        ? fmt::format("{} starts Python on several hosts, rank 0 on {}",
+                                      command.job.launcher, printable(gaps.first_host))
+                        : fmt::format("{} starts Python on {}", command.job.launcher,
+                                      gaps.nodes > 1     ? "several hosts"
+                                      : gaps.other_hosts ? "one host"
+                                                         : "this host");
     gaps.gap = Gap::ranks;
     return gaps;
 }
@@ -215,9 +230,8 @@ Gaps find_gaps(const Command& command, const Environment& environment) {
     if (role_of(command.argv, command.program_at.front()) != Role::none) return {};
     if (launcher == "plain") return line.in_step ? own_task_gap(environment) : Gaps{};
     const bool ranks = launcher == "openmpi" || launcher == "hydra" || launcher == "srun";
-    return ranks && command.rewrite == Rewrite::inserted && command.job.same_host &&
-                   !command.job.other_hosts  // each host would choose another place to meet
-               ? shim_gap(command)
+    return ranks && command.rewrite == Rewrite::inserted && command.job.same_host
+               ? shim_gap(command, environment)
                : Gaps{};
 }
 

@@ -52,8 +52,11 @@ struct Gaps {
     int task = 0;
     int local_task = 0;
     int tasks_here = 1;
+    /// by_shim: ranks start on other hosts too, where each host's shim sets what this one says.
+    bool other_hosts = false;
+    std::string unknown;     ///< why nobody can say where rank 0 runs; "" = it is known
     bool own_gpus = false;   ///< by_shim: the launcher shows each rank GPUs of its own
-    std::string first_host;  ///< several nodes: Slurm's name of the node where rank 0 runs
+    std::string first_host;  ///< several nodes: the name of the node where rank 0 runs
     std::string host_file;   ///< the order of hosts is this file's (SLURM_HOSTFILE), not the list's
     std::vector<std::string> hosts;  ///< of the step in Slurm's order; empty = not known
     std::string evidence;

@@ -199,7 +199,8 @@ Meeting meeting_point(const Gaps& gaps, const MeetingFacts& facts, const Environ
     if (!users.empty() && !(gaps.nodes > 1 && users_loopback))
         address = {users, "MASTER_ADDR, as it is set"};
     else if (gaps.nodes == 1)
-        address = {"127.0.0.1", "all ranks are on this host"};
+        address = {"127.0.0.1",
+                   gaps.other_hosts ? "all ranks are on one host" : "all ranks are on this host"};
     else if (gaps.by_srun)
         address = address_for_all(host, facts);
     else if (first)
@@ -207,6 +208,7 @@ Meeting meeting_point(const Gaps& gaps, const MeetingFacts& facts, const Environ
     else
         address = address_of_first(facts, machine, plan, context);
     if (address.text.empty()) {
+        meeting.known = false;
         meeting.certain = facts.unanswered || (first && !gaps.by_srun);
         address = {host, facts.unanswered
                              ? "the name of the first node; no name service has told in time"

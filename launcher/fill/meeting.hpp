@@ -40,6 +40,7 @@ struct Meeting {
     std::string address;
     int port = 0;
     std::string reason;       ///< of the address
+    bool known = true;        ///< false: there is no address, this is the name alone
     bool certain = true;      ///< false: it is a name that does not resolve here
     bool port_taken = false;  ///< somebody listens on it already, and it cannot be another
 };

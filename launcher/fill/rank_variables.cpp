@@ -74,6 +74,7 @@ std::vector<std::string> workers(const Gaps& gaps, int port, const Environment& 
     const auto add = [&](const std::string& host, int tasks) {
         for (int i = 0; i < tasks; ++i) list.push_back(fmt::format("{}:{}", host, port + 1 + i));
     };
+    if (gaps.other_hosts) return list;  // which rank starts where is the launcher's
     if (gaps.nodes == 1) {
         if (gaps.tasks) add("localhost", *gaps.tasks);
         return list;
@@ -129,17 +130,22 @@ FilledIn fill_in_ranks(const Gaps& gaps, const Meeting& meeting, const Environme
     if (is_left(options, gaps, environment) || another_place(gaps, environment) ||
         starts_ranks_itself(gaps, environment, machine) || lacks_device(gaps, environment, machine))
         return filled;
+    // What is set here does not travel: the shim of each host sets what is not set there.
+    Environment there = environment;
+    if (gaps.other_hosts)
+        for (const std::string_view name : env::kRankVariables) there.erase(std::string(name));
     const std::string without = "torch.distributed asks for it and stops (env://)";
     const std::string reason = "the rank's place in the job, as the launcher tells it";
     const auto add = [&](const std::string& name, const std::string& value,
                          const std::string& why) {
-        filled.settings.push_back(filled_setting(name, value, why, gaps.evidence, without,
-                                                 gaps.by_shim, environment, options));
+        filled.settings.push_back(
+            filled_setting(name, value, why, gaps.evidence, without, gaps.by_shim, there, options));
     };
     for (const Value& value : places(gaps)) add(value.name, value.text, reason);
     add("MASTER_ADDR", meeting.address, meeting.reason);
     add("MASTER_PORT", std::to_string(meeting.port),
-        variable(environment, "SLURM_JOB_ID").empty()
+        gaps.other_hosts && !gaps.first_node ? "the same for all hosts"
+        : variable(environment, "SLURM_JOB_ID").empty()
             ? "nobody listens on it"
             : "follows from the job's and the step's number");
     return filled;

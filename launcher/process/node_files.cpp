@@ -126,6 +126,22 @@ void release_run(const std::string& run_directory, const JobPlace& place, int ru
     if (place.local_tasks > 1) TaskMeeting(place, run_directory, letters).withdraw();
 }
 
+std::optional<int> claim_node(const std::string& run_directory, const JobPlace& place) {
+    constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    const std::string letters = run_letters(place, 1);
+    for (int node = 1; node < place.nodes.value_or(1); ++node) {
+        // Ended nodes have no .start any more.
+        struct stat info {};
+        const std::string whole = run_directory + "/" + file_name(node, letters, Kind::whole);
+        if (::lstat(whole.c_str(), &info) == 0) continue;
+        const std::string start = run_directory + "/" + file_name(node, letters, Kind::start);
+        const Descriptor file(::open(start.c_str(), kFlags, 0644));
+        if (file) return node;
+        if (errno != EEXIST) return std::nullopt;
+    }
+    return std::nullopt;
+}
+
 std::optional<JobReport> report_of_nodes(const std::string& run_directory) {
     const RunFiles files(run_directory);
     std::string letters;

@@ -40,6 +40,10 @@ bool claim_run(const std::string& run_directory, const JobPlace& place, int run)
 /// Gives it back for a command that did not start.
 void release_run(const std::string& run_directory, const JobPlace& place, int run);
 
+/// Takes a number for a node that a launcher reached by itself: the first from 1 on that no other
+/// node of the run has. Nothing where the directory cannot be written to, or all are taken.
+std::optional<int> claim_node(const std::string& run_directory, const JobPlace& place);
+
 /// The report of the run whose nodes have left the newest files in the directory, from all of them:
 /// also while it runs, and after nodes that ended late. Nothing where no node file is.
 std::optional<JobReport> report_of_nodes(const std::string& run_directory);

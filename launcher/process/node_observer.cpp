@@ -7,11 +7,13 @@
 
 #include <chrono>
 #include <exception>
+#include <optional>
 #include <vector>
 
 #include "base/descriptors.hpp"
 #include "detect/files.hpp"
 #include "detect/processor/cgroup.hpp"
+#include "launcher/process/node_files.hpp"
 #include "launcher/process/rank_ends.hpp"
 #include "launcher/process/run_directory.hpp"
 #include "launcher/process/run_failure.hpp"
@@ -26,7 +28,9 @@ using NodeClock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kNodePoll{200};
 constexpr std::chrono::seconds kNodePatience{60};  ///< without a rank
-constexpr pid_t kFirstProcess = 1;                 ///< every rank is below it
+/// While another host's observer writes the report of all.
+constexpr std::chrono::milliseconds kMergePatience{30000};
+constexpr pid_t kFirstProcess = 1;  ///< every rank is below it
 
 void follow_ranks(RankEnds& ends, RunWatch& watch, std::size_t ranks) {
     auto last_rank = NodeClock::now();
@@ -56,8 +60,7 @@ std::string file_word(std::string host) {
 }
 
 /// Nothing where the run directory is not on this host, and nobody to tell.
-void write_reports(const std::string& run_directory, const RunFacts& facts) {
-    RunFiles files(run_directory);
+void write_reports(RunFiles& files, const RunFacts& facts) {
     const std::string stem = "node-" + file_word(facts.machine.hostname) + "-" + random_letters();
     files.write(stem + ".json", report_json(facts));
     files.write(stem + ".txt", report_text(facts));
@@ -67,6 +70,15 @@ void observe_node(ObserverTask task, std::size_t ranks) {
     const auto started = NodeClock::now();
     RunEnd end;
     end.oom_kills_before = detect::read_oom_kills(detect::Files(""));
+    RunFiles files(task.run_directory);
+    std::optional<NodeFiles> nodes;
+    const auto number =
+        task.place.shared() ? claim_node(task.run_directory, task.place) : std::optional<int>();
+    if (number) {
+        task.place.node = task.place.task = *number;
+        nodes.emplace(files, task.place, 1, kMergePatience);
+        nodes->write_start(task.facts);
+    }
     RankEnds ends(task.private_directory + "/" + kRecordsFile);
     ends.start(kFirstProcess);
     RunWatch watch(task.private_directory);
@@ -77,7 +89,11 @@ void observe_node(ObserverTask task, std::size_t ranks) {
     ends.fill(facts.ranks);
     end.oom_kills_after = detect::read_oom_kills(detect::Files(""));
     facts.failure = failure_of_node(facts, task.private_directory, end);
-    write_reports(task.run_directory, facts);
+    std::vector<std::string> lines;  // for the launcher's host, where nobody says them any more
+    if (nodes)
+        nodes->write_end(facts, lines);
+    else
+        write_reports(files, facts);
     remove_private_directory(task.private_directory);
 }
 

@@ -84,6 +84,9 @@ bool same_everywhere(const env::Setting& setting) {
         return std::find(names.begin(), names.end(), setting.name) != names.end();
     };
     if (in(env::kRendezvousVariables) || in(env::kRankVariables)) return false;
+    // What the launcher itself reads, on the host where it is started.
+    for (const char* prefix : {"OMPI_MCA_", "PRTE_MCA_"})
+        if (setting.name.starts_with(prefix)) return false;
     return setting.name != "NCCL_DEBUG_FILE" && setting.name != "CUDA_VISIBLE_DEVICES";
 }
 
@@ -221,6 +224,17 @@ std::string differing_settings(std::span<const NodeGroup> groups) {
     return join(parts, "; ");
 }
 
+/// The host of a launcher that starts its ranks on others, perhaps one without GPUs.
+bool only_launches(const RunFacts& facts, const JobPlace& place) {
+    if (!facts.job.other_hosts || place.node != 0) return false;
+    const std::string& own = facts.machine.hostname;
+    return std::none_of(
+        facts.job.hosts.begin(), facts.job.hosts.end(), [&](const std::string& name) {
+            return name == own || name == own.substr(0, own.find('.')) ||
+                   name.starts_with(own + ".") || name == "localhost" || name.starts_with("127.");
+        });
+}
+
 }  // namespace
 
 NodeFacts node_facts(const RunFacts& facts, const JobPlace& place) {
@@ -234,7 +248,8 @@ NodeFacts node_facts(const RunFacts& facts, const JobPlace& place) {
         if (same_everywhere(setting))
             chosen.emplace_back("set", printable(setting.name + " " + *setting.value));
     chosen.emplace_back("set", std::string("binding ") + bind_mode(facts.plan));
-    if (facts.plan.ranks_per_node)
+    // From one host the ranks of the others are known by the command line, if at all.
+    if (facts.plan.ranks_per_node && !facts.job.other_hosts)
         chosen.emplace_back("set", fmt::format("ranks {}", *facts.plan.ranks_per_node));
     if (!facts.plan.profile.empty())
         chosen.emplace_back("set", printable("profile " + facts.plan.profile));
@@ -246,6 +261,10 @@ NodeFacts node_facts(const RunFacts& facts, const JobPlace& place) {
     add("mtu", mtu_text(machine, facts.plan));
     add("hcas", hcas_text(machine));
     add("plan", fmt::format("{:016x}", hash_of(lines_text(chosen))));
+    if (only_launches(facts, place)) {  // it may differ from those with ranks in all of it
+        for (auto& [key, value] : result.lines) value = kNotKnown;
+        chosen.clear();
+    }
     result.lines.insert(result.lines.end(), chosen.begin(), chosen.end());
     result.head = {hash_of(lines_text(result.lines)), place.node, node_name(facts, place)};
     return result;

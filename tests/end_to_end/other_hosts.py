@@ -16,6 +16,18 @@ import harness
 from harness import TOPORUN, Case, wait_until
 
 HYDRA = shutil.which("mpiexec.hydra")
+PLACE = """
+import os, socket
+names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+print(socket.gethostname(), *[os.environ.get(name, "-") for name in names], flush=True)
+"""
+MEET = PLACE + """
+import torch, torch.distributed as dist
+dist.init_process_group("gloo", init_method="env://")
+total = torch.ones(1) * dist.get_rank()
+dist.all_reduce(total)
+assert int(total) == 6, total
+"""
 SHELL = """#!/bin/sh
 while [ "${1#-}" != "$1" ]; do case $1 in -p|-l|-o|-i|-F) shift 2;; *) shift;; esac; done
 host=$1; shift
@@ -74,7 +86,8 @@ class HostHelpers:
 
     def remove_node_directories(self):
         """A host's observer that a test ended has left them."""
-        for path in glob.glob(f"/tmp/toporun-node-{os.geteuid()}-*-{self.name('')}*"):
+        for path in glob.glob(f"/tmp/toporun-node-{os.geteuid()}-*-{self.name('')}*") + \
+                glob.glob(f"/tmp/toporun-node-{os.geteuid()}-*-10.77.{os.getpid() % 200 + 20}.*"):
             shutil.rmtree(path, ignore_errors=True)
 
     def name(self, letter):
@@ -91,15 +104,27 @@ class HostHelpers:
         return os.path.realpath(os.path.join(self.work, "toporun", "latest"))
 
     def node_reports(self, count):
-        """The nodes' reports by host, once they are there: the hosts' observers write them after the run."""
-        pattern = os.path.join(self.run_directory(), "node-*.json")
+        """The nodes' reports by host, once they are there: the hosts' observers write them after the run. Node 0 is
+        this machine, where the launcher runs."""
+        pattern = os.path.join(self.run_directory(), "node-[1-9]*.json")
         wait_until(lambda: len(glob.glob(pattern)) >= count, "the nodes' reports")
         reports = {}
         for path in glob.glob(pattern):
             with open(path, encoding="utf-8") as file:
-                report = json.load(file)
+                report = json.load(file)["reports"][0]["report"]
             reports[report["machine"]["hostname"]] = report
         return reports
+
+    def merged_report(self, nodes):
+        """The run's one report, once it holds what `nodes` hosts have left."""
+        path = os.path.join(self.run_directory(), "report.json")
+
+        def merged():
+            with contextlib.suppress(ValueError):
+                report = json.loads(harness.read_file(path) or "{}")
+                rows = report.get("node_reports", [])
+                return report if sum(row["tasks_ended"] for row in rows) == nodes else None
+        return wait_until(merged, "one report of all hosts")
 
     def check_ranks(self, command):
         """Every rank has what its own host chose and the user's variable; the hosts tell of their ranks."""
@@ -115,6 +140,13 @@ class HostHelpers:
         for report in reports.values():
             self.assertEqual(len(report["ranks"]), 2)
             self.assertEqual({rank["exit_status"] for rank in report["ranks"]} - {0, None}, set())
+        merged = self.merged_report(3)
+        self.assertEqual([rank["rank"] for rank in merged["ranks"]], [0, 1, 2, 3])
+        self.assertEqual(merged["exit"]["status"], 0)
+        self.assertEqual(sorted((row["name"], row["ranks"] != []) for row in merged["node_reports"]),
+                         sorted([(os.uname().nodename, False), (self.name("a"), True), (self.name("b"), True)]))
+        self.assertNotIn("are not in this report", " ".join(merged["notes"]))
+        self.assertEqual([name for name in os.listdir(self.run_directory()) if name.endswith(".start")], [])
         wait_until(lambda: not self.left_overs(), "end of the hosts' observers")
         return rows
 
@@ -198,9 +230,12 @@ class OpenMpi(HostHelpers, Case):
         bare, wrapped = (self.run_command([*p, *self.mpirun("sh", "-c", script)]) for p in harness.PREFIXES)
         self.assertEqual(bare.returncode, wrapped.returncode)
         report = self.node_reports(2)[self.name("b")]
+        merged = self.merged_report(3)
+        self.assertEqual(merged["exit"]["status"], wrapped.returncode)
         ranks = {rank["rank"]: rank for rank in report["ranks"]}
         if ranks[3]["exit_signal"] is not None:  # not seen where it ends before its host's observer looks
             self.assertEqual(report["exit"]["first_failure"]["rank"], 3, report["exit"])
+            self.assertEqual(merged["exit"]["first_failure"]["rank"], 3, merged["exit"])
 
     def test_ranks_in_two_networks_of_their_own(self):
         names = [self.name("a"), self.name("b")]
@@ -214,6 +249,74 @@ class OpenMpi(HostHelpers, Case):
             interfaces = [[nic["name"] for nic in report["machine"]["nics"] if nic["name"] != "lo"]
                           for report in self.node_reports(2).values()]
             self.assertEqual(interfaces, [["eth1"], ["eth1"]])
+
+
+@unittest.skipIf(no_host_names(), no_host_names())
+class PlacesOfPython(HostHelpers, Case):
+    """RANK, MASTER_ADDR and the like where ranks start on several hosts."""
+
+    def write_program(self, text):
+        path = os.path.join(self.work, "place.py")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+        return [shutil.which("python3"), path]
+
+    def rows(self, command, **variables):
+        done = self.run_command([TOPORUN, *command], env=self.variables(**variables))
+        self.assertEqual(done.returncode, 0, done)
+        return sorted((line.split() for line in done.stdout.decode().splitlines()), key=lambda row: row[1]), done
+
+    def check_places(self, command, hosts):
+        """Two ranks on each of the hosts; one address and one port for all, of this machine, the first host."""
+        rows, done = self.rows([*command, *self.write_program(PLACE)])
+        self.assertEqual([row[:5] for row in rows],
+                         [[hosts[i // 2], str(i), "4", str(i % 2), "2"] for i in range(4)], done)
+        self.assertEqual(len({tuple(row[5:]) for row in rows}), 1)
+        own = subprocess.run(["hostname", "-I"], capture_output=True, check=True).stdout.decode().split()
+        self.assertIn(rows[0][5], own)
+        merged = self.merged_report(2)
+        self.assertEqual([(rank["rank"], rank["node"]) for rank in merged["ranks"]], [(0, 0), (1, 0), (2, 1), (3, 1)])
+        self.assertEqual([f for f in merged["findings"] if f["id"].startswith("nodes-differ")], [])
+        # What is given stays, and is the same on every host.
+        rows, done = self.rows([*command, *self.write_program(PLACE)], MASTER_ADDR="192.0.2.1", MASTER_PORT="7000")
+        self.assertEqual({tuple(row[5:]) for row in rows}, {("192.0.2.1", "7000")}, done)
+
+    @unittest.skipUnless(shutil.which("mpirun"), "Open MPI is not installed")
+    def test_open_mpi_starts_on_its_own_host_first(self):
+        own = os.uname().nodename
+        command = ["mpirun", "--mca", "plm_rsh_agent", self.ssh, "--host", f"{self.name('b')}:2,{own}:2", "-np", "4"]
+        self.check_places(command, [own, self.name("b")])
+
+    @unittest.skipUnless(HYDRA, "MPICH is not installed (mpiexec.hydra)")
+    def test_hydra(self):
+        own = os.uname().nodename
+        hosts = f"{own}:2,{self.name('b')}:2"
+        command = [HYDRA, "-launcher", "ssh", "-launcher-exec", self.ssh, "-hosts", hosts, "-n", "4"]
+        self.check_places(command, [own, self.name("b")])
+
+    @unittest.skipUnless(shutil.which("mpirun"), "Open MPI is not installed")
+    def test_a_first_host_without_an_address_is_named(self):
+        command = self.mpirun(*self.write_program(PLACE))
+        rows, done = self.rows(command)
+        self.assertEqual({tuple(row[1:]) for row in rows}, {("-",) * 6}, done)
+        shown = self.run_command([TOPORUN, "--preflight-only", "--json", *command])
+        found = {finding["id"]: finding for finding in json.loads(shown.stdout)["findings"]}
+        self.assertIn("does not resolve here", found["rank-variables-unknown"]["what"])
+
+    @unittest.skipUnless(shutil.which("mpirun"), "Open MPI is not installed")
+    @unittest.skipIf(harness.torchrun_is_missing(), harness.torchrun_is_missing())
+    def test_ranks_in_two_networks_meet(self):
+        names = [f"10.77.{os.getpid() % 200 + 20}.{i}" for i in (1, 2)]
+        with network_namespaces(names) as network:
+            if network is None:
+                self.skipTest("no right to make network namespaces")
+            self.ssh = self.write_shell("ip netns exec $host")
+            command = ["mpirun", "--mca", "plm_rsh_agent", self.ssh, "--mca", "oob_tcp_if_include", network, "--host",
+                       ",".join(f"{name}:2" for name in names), "-np", "4", "-x", "GLOO_SOCKET_IFNAME=eth1"]
+            self.write_program(MEET)
+            rows, done = self.rows([*command, "/usr/bin/python3", "place.py"])
+            self.assertEqual([row[1] for row in rows], ["0", "1", "2", "3"], done)
+            self.assertEqual({row[5] for row in rows}, {names[0]})
 
 
 @unittest.skipIf(no_host_names(), no_host_names())

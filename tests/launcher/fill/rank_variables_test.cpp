@@ -125,11 +125,83 @@ TEST_CASE("Python behind the shim, which knows each rank's place") {
     CHECK(exported_text(filled("mpirun -np 2 torchrun t.py", {})).empty());
     CHECK(exported_text(filled("mpirun -np 2 numactl -N0 torchrun t.py", {})).empty());
     CHECK(exported_text(filled("mpirun -np 2 python -m torch.distributed.run t.py", {})).empty());
-    CHECK(exported_text(filled("mpirun -np 2 -H node-b:2 python t.py", {})).empty());
+    CHECK(exported_text(filled("mpirun -np 2 -H node-b:2 python t.py", {})) == all + "20000");
     CHECK(exported_text(filled("mpirun -np 1 python a.py : -np 1 python b.py", {})).empty());
     CHECK(exported_text(filled("mpirun -np 4 python t.py", {{"LOCAL_RANK", "0"}})).empty());
     for (const env::Setting& setting : filled("mpirun -np 4 python t.py", {}).settings)
         CHECK(setting.per_rank);
+}
+
+TEST_CASE("Python that a launcher starts on several hosts meets on the first") {
+    const Environment job = {{"SLURM_JOB_ID", "4711"},
+                             {"SLURM_NNODES", "2"},
+                             {"SLURM_JOB_NODELIST", "n[1-2]"},
+                             {"SLURM_TASKS_PER_NODE", "2(x2)"}};
+    const auto in_job = [&](const std::string& node) {
+        Environment environment = job;
+        environment["SLURMD_NODENAME"] = node;
+        return environment;
+    };
+    struct Row {
+        std::string line;
+        Environment environment;
+        std::string address;  ///< "" = nothing is filled in
+    };
+    // The host is node-a (10.0.0.3), the name of the first one resolves to 10.0.0.7.
+    const std::vector<Row> rows = {
+        {"mpirun -np 4 -H node-b:2,node-c:2 python t.py", {}, "10.0.0.7"},
+        // Open MPI starts on its own host first, Hydra keeps the order.
+        {"mpirun -np 4 -H node-b:2,node-a:2 python t.py", {}, "10.0.0.3"},
+        {"mpiexec.hydra -n 4 -hosts node-b,node-a python t.py", {}, "10.0.0.7"},
+        {"mpiexec.hydra -n 4 -hosts node-a,node-b python t.py", {}, "10.0.0.3"},
+        {"mpirun python t.py", in_job("n1"), "10.0.0.3"},
+        {"mpirun python t.py", in_job("n2"), "10.0.0.3"},
+        {"mpiexec.hydra python t.py", in_job("n2"), "10.0.0.7"},
+        {"mpirun -np 4 -H node-b:2,node-c:2 python t.py", {{"MASTER_ADDR", "node-c"}}, "node-c"},
+        {"mpirun --map-by seq -np 4 -H node-b:2,node-c:2 python t.py",
+         {{"MASTER_ADDR", "node-c"}},
+         "node-c"},
+        {"mpirun -np 4 -H node-b:2,node-c:2 python t.py", {{"MASTER_ADDR", "localhost"}}, ""},
+        {"mpirun -np 4 -H node-b:2,node-c:2 python t.py", {{"RANK", "3"}}, ""},
+        {"mpirun -np 4 -H node-b:2,node-c:2 ./train", {}, ""},
+    };
+    for (const Row& row : rows) {
+        CAPTURE(row.line);
+        MeetingFacts facts;
+        facts.addresses = {"10.0.0.7"};
+        const FilledIn filled = fill_in(gaps_of(row.line, row.environment), facts, row.environment,
+                                        node_with_interfaces(3), {}, {});
+        const std::string text = exported_text(filled);
+        CHECK((text.find("MASTER_ADDR=" + row.address + " ") != std::string::npos) ==
+              !row.address.empty());
+        CHECK(text.empty() == row.address.empty());
+        CHECK_FALSE(has_finding(filled, "rank-variables-unknown"));
+        for (const env::Setting& setting : filled.settings) CHECK(setting.per_rank);
+    }
+}
+
+TEST_CASE("where nobody can say where rank 0 starts it is said why") {
+    const std::string line = "mpirun -np 4 -H node-b:2,node-c:2 python t.py";
+    const auto reason_of = [&](const std::string& text, const MeetingFacts& facts,
+                               const FillOptions& options = {}) -> std::string {
+        const FilledIn filled =
+            fill_in(gaps_of(text, {}), facts, {}, node_with_interfaces(3), {}, options);
+        CHECK(filled.settings.empty());
+        return filled.findings.empty() ? "" : filled.findings.front().what;
+    };
+    MeetingFacts nothing;
+    nothing.source = "getent ahosts node-b";
+    CHECK(reason_of(line, nothing).ends_with("first node, which does not resolve here"));
+    nothing.unanswered = true;
+    CHECK(reason_of(line, nothing).ends_with("no name service has told in time"));
+    MeetingFacts facts;
+    facts.addresses = {"10.0.0.7"};
+    CHECK(reason_of("mpirun --map-by seq -np 4 -H node-b:2,node-c:2 python t.py", facts)
+              .ends_with("'map-by' says where rank 0 starts"));
+    CHECK(reason_of("mpirun -np 4 --hostfile missing python t.py", facts)
+              .ends_with("the hosts of the ranks are not known here"));
+    CHECK(reason_of(line, facts, {{"ranks"}, false}).empty());
+    CHECK(reason_of(line, facts, {{"MASTER_ADDR"}, false}).empty());
 }
 
 TEST_CASE("TF_CONFIG where it is asked for") {
@@ -148,6 +220,7 @@ TEST_CASE("TF_CONFIG where it is asked for") {
     CHECK(config("python t.py", step_task(2, 1, 1, {{"TF_CONFIG", "{}"}})).empty());
     for (const auto& [line, environment] : std::vector<std::pair<std::string, Environment>>{
              {"python t.py", step_task(2, 2, 2, {{"SLURM_DISTRIBUTION", "cyclic"}})},
+             {"mpirun -np 4 -H node-b:2,node-c:2 python t.py", {}},
              {"mpirun python t.py", {}}}) {
         CAPTURE(line);
         const FilledIn unknown = filled(line, environment, tf);

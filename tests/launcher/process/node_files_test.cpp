@@ -208,6 +208,25 @@ TEST_CASE("commands of a task get a run each, and those of different tasks the s
     }
 }
 
+TEST_CASE("hosts that a launcher reached take a number each, while others run or have ended") {
+    const TemporaryDirectory directory;
+    const std::string path = directory.path().string();
+    const JobPlace place = task_of(0, 4, 1);
+    CHECK(claim_run(path, place, 1));  // number 0 is the launcher's own host
+    CHECK(claim_node(path, place) == 1);
+    CHECK(claim_node(path, place) == 2);
+    JobPlace first = place;
+    first.node = first.task = 1;
+    RunFiles files(path);
+    NodeFiles nodes(files, first, 1);
+    RunFacts facts = facts_of(directory.path());
+    std::vector<std::string> lines;
+    CHECK(nodes.write_end(facts, lines).empty());
+    CHECK(claim_node(path, place) == 3);
+    CHECK_FALSE(claim_node(path, place));  // more hosts than anybody knew of
+    CHECK_FALSE(claim_node(path + "/missing", place));
+}
+
 TEST_CASE("the tasks of different commands do not meet") {
     const TemporaryDirectory first;
     const TemporaryDirectory second;

@@ -166,6 +166,21 @@ TEST_CASE("what a node does not know is no difference") {
     CHECK(compared({run(), changed}).empty());
 }
 
+TEST_CASE("the host of a launcher that has no rank may be another kind of machine") {
+    RunFacts launching = run();
+    launching.job.other_hosts = true;
+    launching.machine.hostname = "login.example.org";
+    launching.machine.software.driver = "550.1";
+    launching.machine.gpus.clear();
+    launching.job.hosts = {"node-b", "node-c"};
+    CHECK(compared({launching, run(), run()}).empty());
+    for (const char* name : {"login", "login.example.org", "localhost", "127.0.0.1"}) {
+        CAPTURE(name);
+        launching.job.hosts = {"node-b", name};
+        CHECK(compared({launching, run(), run()}).size() > 1);
+    }
+}
+
 TEST_CASE("the most harmful difference comes first, and the MTU of other ports is none") {
     RunFacts changed = run();
     changed.machine.software.nccl_version = "2.27.5";
