@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "detect/nccl_log/cursor.hpp"
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 namespace toporun::detect::nccl_log {
 namespace {
@@ -17,7 +21,8 @@ constexpr std::array<std::string_view, kFunctions> kNames = {
 /// The function whose name `message` begins with, up to the colon at `size`.
 std::optional<Function> function_of(std::string_view message, std::size_t size) {
     for (std::size_t i = 0; i < kNames.size(); ++i)
-        if (kNames[i].size() == size && std::memcmp(kNames[i].data(), message.data(), size) == 0)
+        if (kNames[i].size() == size && kNames[i].front() == message.front() &&
+            std::memcmp(kNames[i].data(), message.data(), size) == 0)
             return static_cast<Function>(i);
     if (message.starts_with("AllToAll:")) return Function::all_to_all;  // RCCL
     return std::nullopt;
@@ -78,6 +83,15 @@ constexpr std::array<std::uint8_t, 256> hex_digits() {
 }
 constexpr std::array<std::uint8_t, 256> kHexDigits = hex_digits();
 
+/// Whether the N bytes are equal: in words, which the compiler makes of no memcmp() of this size.
+template <std::size_t N>
+[[gnu::always_inline]] inline bool are_equal(const char* a, const char* b) {
+    constexpr std::size_t kWord = N >= 8 ? 8 : N >= 4 ? 4 : N >= 2 ? 2 : 1;
+    for (std::size_t i = 0; i + kWord <= N; i += kWord)
+        if (std::memcmp(a + i, b + i, kWord) != 0) return false;
+    return std::memcmp(a + N - kWord, b + N - kWord, kWord) == 0;
+}
+
 /// Reads the usual line alone, byte by byte, without a check that its end may spare: these lines
 /// are most of some logs. What it does not know the slow reader may.
 class CallScanner {
@@ -85,10 +99,10 @@ class CallScanner {
     explicit CallScanner(std::string_view text) : at_(text.data()), end_(at_ + text.size()) {}
 
     template <std::size_t N>
-    bool skip(const char (&literal)[N]) {
+    [[gnu::always_inline]] bool skip(const char (&literal)[N]) {
         constexpr std::size_t kSize = N - 1;
         if (static_cast<std::size_t>(end_ - at_) < kSize) return false;
-        if (std::memcmp(at_, literal, kSize) != 0) return false;
+        if (!are_equal<kSize>(at_, literal)) return false;
         at_ += kSize;
         return true;
     }
@@ -103,7 +117,29 @@ class CallScanner {
         value = number;
         return at_ != begin && at_ - begin <= 16;
     }
-    [[gnu::always_inline]] bool pointer(std::uint64_t& value) { return skip("0x") && hex(value); }
+    /// Digits whose value does not matter.
+    [[gnu::always_inline]] bool skip_hex() {
+#ifdef __SSE2__
+        if (end_ - at_ > 16) {
+            const __m128i text = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at_));
+            const auto in = [&](char first, char last) {  // no byte from 0x80 on is
+                const __m128i above =
+                    _mm_cmpgt_epi8(text, _mm_set1_epi8(static_cast<char>(first - 1)));
+                return _mm_andnot_si128(_mm_cmpgt_epi8(text, _mm_set1_epi8(last)), above);
+            };
+            const __m128i digits = _mm_or_si128(in('0', '9'), in('a', 'f'));
+            const auto others = ~static_cast<unsigned>(_mm_movemask_epi8(digits));
+            const int count = std::countr_zero(others | 1u << 16);
+            at_ += count;
+            return count > 0 && (count < 16 || kHexDigits[static_cast<unsigned char>(*at_)] > 15);
+        }
+#endif
+        std::uint64_t value = 0;
+        return hex(value);
+    }
+    [[gnu::always_inline]] bool pointer(std::uint64_t& value) {
+        return skip("0x") && hex(value);
+    }
     /// At most 18 digits, which fit any 64 bits.
     template <typename Number>
     [[gnu::always_inline]] bool number(Number& value) {
@@ -115,28 +151,67 @@ class CallScanner {
         constexpr std::ptrdiff_t kMost = sizeof(Number) == 8 ? 18 : 9;
         return at_ != begin && at_ - begin <= kMost;
     }
-    bool at_end() const { return at_ == end_; }
+    bool at_end() const {
+        return at_ == end_;
+    }
+    std::string_view rest() const {
+        return {at_, static_cast<std::size_t>(end_ - at_)};
+    }
 
   private:
     const char* at_;
     const char* end_;
 };
 
-/// What stands behind `FUNCTION: opCount `.
-bool scan_call(std::string_view text, Collective& call) {
+/// ` comm 0x55.. [nranks=8] stream 0x56..`
+bool scan_end(std::string_view text, Collective& call) {
     CallScanner scan(text);
-    std::uint64_t buffer = 0;
     int ranks = 0;
-    const bool whole = scan.hex(call.op_count) && scan.skip(" sendbuff ") && scan.pointer(buffer) &&
-                       scan.skip(" recvbuff ") && scan.pointer(buffer) && scan.skip(" count ") &&
-                       scan.number(call.count) && scan.skip(" datatype ") &&
-                       scan.number(call.datatype) && scan.skip(" op ") && scan.number(call.op) &&
-                       scan.skip(" root ") && scan.number(call.root) && scan.skip(" comm ") &&
-                       scan.pointer(call.communicator) && scan.skip(" [nranks=") &&
-                       scan.number(ranks) && scan.skip("] stream ") && scan.pointer(call.stream);
-    if (!whole || !scan.at_end() || ranks == 0) return false;
+    const bool whole = scan.skip(" comm ") && scan.pointer(call.communicator) &&
+                       scan.skip(" [nranks=") && scan.number(ranks) && scan.skip("] stream ") &&
+                       scan.pointer(call.stream);
     call.ranks = ranks;
+    return whole && scan.at_end() && ranks > 0;
+}
+
+/// What stands behind `FUNCTION: opCount `.
+[[gnu::always_inline]] inline bool scan_call(std::string_view text, CallEnd& end,
+                                             Collective& call) {
+    CallScanner scan(text);
+    const bool begins = scan.hex(call.op_count) && scan.skip(" sendbuff 0x") && scan.skip_hex() &&
+                        scan.skip(" recvbuff 0x") && scan.skip_hex() && scan.skip(" count ") &&
+                        scan.number(call.count) && scan.skip(" datatype ") &&
+                        scan.number(call.datatype) && scan.skip(" op ") && scan.number(call.op) &&
+                        scan.skip(" root ") && scan.number(call.root);
+    const std::string_view rest = scan.rest();
+    if (!begins || rest.empty()) return false;
+    if (rest != end.text) {
+        constexpr std::size_t kLongest = 96;
+        if (rest.size() > kLongest || !scan_end(rest, end.call)) {
+            end.text.clear();
+            return false;
+        }
+        end.text = rest;
+    }
+    call.communicator = end.call.communicator;
+    call.ranks = end.call.ranks;
+    call.stream = end.call.stream;
+    call.usual = true;
     return true;
+}
+
+constexpr std::string_view kCalls = ": opCount ";
+
+/// Where the name of a function ends; nothing when the message is no call.
+[[gnu::always_inline]] inline std::optional<std::size_t> end_of_name(std::string_view message) {
+    constexpr std::size_t kLongestName = 16;
+    const std::size_t end = std::min(message.size(), kLongestName);
+    std::size_t colon = 0;
+    while (colon < end && message[colon] != ':') ++colon;
+    if (message.size() - colon < kCalls.size() ||
+        !are_equal<kCalls.size()>(message.data() + colon, kCalls.data()))
+        return std::nullopt;
+    return colon;
 }
 
 }  // namespace
@@ -145,21 +220,29 @@ std::string_view function_name(Function function) {
     return kNames[static_cast<std::size_t>(function)];
 }
 
+bool parse_collective(std::string_view message, CallEnd& end, Collective& call) {
+    const auto colon = end_of_name(message);
+    if (!colon) return false;
+    const auto function = function_of(message, *colon);
+    if (!function) return false;
+    if (scan_call(message.substr(*colon + kCalls.size()), end, call)) {
+        call.function = *function;
+        return true;
+    }
+    const auto other = parse_collective(message);
+    if (other) call = *other;
+    return other.has_value();
+}
+
 std::optional<Collective> parse_collective(std::string_view message) {
-    constexpr std::string_view kCalls = ": opCount ";
-    constexpr std::size_t kLongestName = 16;
-    const std::size_t end = std::min(message.size(), kLongestName);
-    std::size_t colon = 0;
-    while (colon < end && message[colon] != ':') ++colon;
-    std::string_view rest = message;
-    rest.remove_prefix(colon);
-    if (!rest.starts_with(kCalls)) return std::nullopt;
-    const auto function = function_of(message, colon);
+    const auto colon = end_of_name(message);
+    if (!colon) return std::nullopt;
+    const auto function = function_of(message, *colon);
     if (!function) return std::nullopt;
-    rest.remove_prefix(kCalls.size());
+    const std::string_view rest = message.substr(*colon + kCalls.size());
     Collective call;
     call.function = *function;
-    if (scan_call(rest, call)) return call;
+    if (CallEnd end; scan_call(rest, end, call)) return call;
     call = {};
     call.function = *function;
     Cursor cursor(rest);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 /// The lines of the subsystem COLL, one for each call (NCCL src/enqueue.cc ncclEnqueueCheck), the
@@ -38,11 +39,21 @@ struct Collective {
     std::uint64_t communicator = 0;  ///< the process's pointer; 0 when it is masked ("0x...")
     std::optional<int> ranks;        ///< of the communicator
     std::uint64_t stream = 0;        ///< the process's pointer; 0 when it is masked
+    bool usual = false;              ///< in the form of 2.8 and later, up to the stream
+};
+
+/// How the last call of a process ended: communicator and stream are the same in most.
+struct CallEnd {
+    std::string text;
+    Collective call;
 };
 
 /// The call in a message of an INFO record; nothing for anything else, calls of an unknown name
 /// among them.
 std::optional<Collective> parse_collective(std::string_view message);
+/// The same, quicker where the call ends as `end` says, which any call may be. False: `call` is as
+/// it happens to be.
+bool parse_collective(std::string_view message, CallEnd& end, Collective& call);
 
 /// Bytes of one element of NCCL's datatype (nccl.h ncclDataType_t), 0 for an unknown code.
 int datatype_bytes(int datatype);

@@ -199,6 +199,7 @@ Parsed parse_member(std::string_view message) {
 Parsed parse_init(std::string_view message) {
     constexpr std::string_view kStart = "- Init START";
     constexpr std::string_view kComplete = "- Init COMPLETE";
+    if (message.back() != 'T' && message.back() != 'E' && message.back() > ' ') return std::nullopt;
     message = trim(message);
     const bool complete = message.ends_with(kComplete);
     if (!complete && !message.ends_with(kStart)) return std::nullopt;
@@ -367,11 +368,16 @@ Event parse_old_message(std::string_view message) {
 
 Event parse_message(std::string_view message) {
     if (const auto collective = parse_collective(message)) return *collective;
-    constexpr Parser kParsers[] = {{"CR", parse_connection},   {"NR ", parse_variable},
-                                   {"", parse_init},           {"c", parse_shape},
-                                   {"BN", parse_bootstrap},    {"N", parse_network},
-                                   {"U", parse_using_network}, {"", parse_plugin},
-                                   {"NR", parse_version},      {"S", parse_loaded_library}};
+    return parse_other_message(message);
+}
+
+Event parse_other_message(std::string_view message) {
+    constexpr Parser kParsers[] = {
+        {"CR", parse_connection},   {"NR ", parse_variable},
+        {"", parse_init},           {"c", parse_shape},
+        {"BN", parse_bootstrap},    {"N", parse_network},
+        {"U", parse_using_network}, {"ABCDEFGHIJKLMNOPQRSTUVWXYZ", parse_plugin},
+        {"NR", parse_version},      {"S", parse_loaded_library}};
     if (Parsed event = first_of(kParsers, message)) return std::move(*event);
     if (Parsed event = parse_fabric(message)) return std::move(*event);
     return parse_setup(message).value_or(Event{Unknown{}});

@@ -26,6 +26,8 @@ std::optional<Event> first_of(const Parser (&parsers)[N], std::string_view messa
 
 /// The event in the message of an INFO record.
 Event parse_message(std::string_view message);
+/// The same of one that is no call (parse_collective()).
+Event parse_other_message(std::string_view message);
 
 /// The same of a version before 2.4: `comm 0x.. rank 0 nranks 2` is all it says of a rank.
 Event parse_old_message(std::string_view message);

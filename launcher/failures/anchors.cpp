@@ -119,9 +119,12 @@ bool Anchors::confirmed(std::string_view text, std::size_t at) const {
         const std::size_t begin = at - entry.offset;
         if (begin + kBytes > text.size()) continue;
         const char* const here = text.data() + begin;
-        if (!entry.level && std::memcmp(here, entry.anchor, kBytes) == 0) return true;
-        if (entry.level && std::memcmp(here + 1, entry.anchor + 1, kBytes - 1) == 0 &&
-            may_end_prefix(text, begin))
+        // The last four bytes and the first ones, or all but the first.
+        if (window_at(here + kBytes - kWindow) != window_at(entry.anchor + kBytes - kWindow))
+            continue;
+        const std::size_t first = entry.level ? 1 : 0;
+        if (window_at(here + first) == window_at(entry.anchor + first) &&
+            (!entry.level || may_end_prefix(text, begin)))
             return true;
     }
     return false;

@@ -41,7 +41,7 @@ class Anchors {
     void add_window(std::string_view anchor, std::size_t offset, bool level);
     bool confirmed(std::string_view text, std::size_t at) const;
 
-    static constexpr std::size_t kHeads = 1 << 11;
+    static constexpr std::size_t kHeads = 1 << 13;
 
     /// Which four bytes are of an anchor, by hash: 32 KiB, and few of them set.
     std::vector<std::uint64_t> bits_ = std::vector<std::uint64_t>((std::size_t{1} << 18) / 64);

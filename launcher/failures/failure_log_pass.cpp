@@ -1,3 +1,6 @@
+#include <cstdint>
+#include <cstring>
+
 #include "detect/nccl_log/cursor.hpp"
 #include "launcher/failures/digits.hpp"
 #include "launcher/failures/failure_log.hpp"
@@ -10,14 +13,41 @@ std::size_t end_of_digits(std::string_view text, std::size_t at) {
     return at;
 }
 
+/// Eight bytes of which each is a digit (`d`) or as said, looked at together.
+class EightBytes {
+  public:
+    explicit constexpr EightBytes(std::string_view shape) {
+        for (std::size_t i = 0; i < 8; ++i) {
+            const bool digit = shape[i] == 'd';
+            mask_[i] = digit ? 0xf0 : 0xff;
+            value_[i] = digit ? 0x30 : static_cast<std::uint8_t>(shape[i]);
+            up_to_nine_[i] = digit ? 6 : 0;  // 0x3a and later leave 0x30
+        }
+    }
+    bool fit(const char* at) const {
+        const std::uint64_t text = word(at), mask = word(mask_), value = word(value_);
+        return (text & mask) == value && ((text + word(up_to_nine_)) & mask) == value;
+    }
+
+  private:
+    static std::uint64_t word(const void* bytes) {
+        std::uint64_t all = 0;
+        std::memcpy(&all, bytes, sizeof all);
+        return all;
+    }
+    std::uint8_t mask_[8] = {};
+    std::uint8_t value_[8] = {};
+    std::uint8_t up_to_nine_[8] = {};
+};
+
 /// Where the text behind `2026-03-01 12:00:07,123 ` begins; 0 for no date.
 std::size_t end_of_date(std::string_view line) {
     constexpr std::string_view kShape = "dddd-dd-dd dd:dd:dd";
-    if (line.size() <= kShape.size() || line[4] != '-' || line[7] != '-' || line[13] != ':' ||
-        line[16] != ':' || (line[10] != ' ' && line[10] != 'T'))
+    constexpr EightBytes kYear("dddd-dd-"), kTime("dd:dd:dd");
+    if (line.size() <= kShape.size() || !kYear.fit(line.data()) ||
+        !kTime.fit(line.data() + kShape.find(' ') + 1) || !is_digit(line[8]) ||
+        !is_digit(line[9]) || (line[10] != ' ' && line[10] != 'T'))
         return 0;
-    for (const std::size_t i : {0, 1, 2, 3, 5, 6, 8, 9, 11, 12, 14, 15, 17, 18})
-        if (!is_digit(line[i])) return 0;
     std::size_t at = kShape.size();
     if (line[at] == '.' || line[at] == ',') ++at;
     at = end_of_digits(line, at);
@@ -31,8 +61,11 @@ bool begins_prefix(std::string_view text) {
     const char first = text.front();
     if (is_digit(first) || first == '[' || first == '(' || first == ' ') return true;
     if (first != 'E' && first != 'W' && first != 'I' && first != 'F') return false;
-    return (text.size() > 1 && is_digit(text[1])) || text.starts_with("ERROR:") ||
-           text.starts_with("WARNING:") || text.starts_with("INFO:");
+    if (text.size() > 1 && is_digit(text[1])) return true;
+    detect::nccl_log::Cursor word(text);
+    return first == 'E'   ? word.skip("ERROR:")
+           : first == 'W' ? word.skip("WARNING:")
+                          : word.skip("INFO:");
 }
 
 }  // namespace
@@ -54,12 +87,14 @@ bool FailureLog::tells_no_rank(std::string_view line) const {
                 return after == line.size() || line[after] != ':';
             }
             line.remove_prefix(end);
-            if (begins_prefix(line) && !line.starts_with("[rank")) return false;
-            if (!line.starts_with("[rank")) return true;
+            if (!detect::nccl_log::Cursor(line).skip("[rank")) return !begins_prefix(line);
         } else if (at.skip("[rank")) {
-            if (at.rest().empty() || !is_digit(at.rest().front())) return false;
-            const auto rank = at.number<std::size_t>();
-            if (!rank || *rank >= known_ranks_.size() || !known_ranks_[*rank] || !at.skip("]:"))
+            std::size_t rank = 0, digits = 0;
+            for (; digits < at.rest().size() && is_digit(at.rest()[digits]); ++digits)
+                if (rank < known_ranks_.size())
+                    rank = rank * 10 + static_cast<std::size_t>(at.rest()[digits] - '0');
+            at = detect::nccl_log::Cursor(at.rest().substr(digits));
+            if (digits == 0 || rank >= known_ranks_.size() || !known_ranks_[rank] || !at.skip("]:"))
                 return false;
             at.skip(" ");
             return !begins_prefix(at.rest());

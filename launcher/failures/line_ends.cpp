@@ -1,5 +1,6 @@
 #include "launcher/failures/line_ends.hpp"
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #ifdef __SSE2__
@@ -25,6 +26,8 @@ bool find_line_ends(std::string_view block, std::vector<std::uint32_t>& ends) {
     const __m128i feed = _mm_set1_epi8('\n'), escape = _mm_set1_epi8('\x1b');
     const __m128i carriage = _mm_set1_epi8('\r'), zero = _mm_setzero_si128();
     __m128i found = zero;
+    std::array<std::uint32_t, 1024> some;  // added to `ends` at once
+    std::size_t count = 0;
     for (; at + 64 <= block.size(); at += 64) {
         std::uint64_t feeds = 0;
         for (int i = 0; i < 4; ++i) {
@@ -37,9 +40,13 @@ bool find_line_ends(std::string_view block, std::vector<std::uint32_t>& ends) {
             found = _mm_or_si128(found, _mm_cmpeq_epi8(bytes, zero));
         }
         for (; feeds != 0; feeds &= feeds - 1)
-            ends.push_back(static_cast<std::uint32_t>(at) +
-                           static_cast<std::uint32_t>(std::countr_zero(feeds)));
+            some[count++] = static_cast<std::uint32_t>(at) +
+                            static_cast<std::uint32_t>(std::countr_zero(feeds));
+        if (count + 64 <= some.size()) continue;
+        ends.insert(ends.end(), some.data(), some.data() + count);
+        count = 0;
     }
+    ends.insert(ends.end(), some.data(), some.data() + count);
     control = _mm_movemask_epi8(found) != 0;
 #endif
     control |= has_control(block.substr(at));

@@ -110,13 +110,20 @@ LogScan::Prefix& LogScan::prefix_before(const char* message) {
     return prefixes_[((last ^ before * 31) * 0x9e3779b97f4a7c15) >> 54];
 }
 
+/// A call into the event, which is as it happens to be for anything else.
+bool LogScan::read_call(std::string_view message, CallEnd& end) {
+    auto* call = std::get_if<Collective>(&line_.event);
+    if (call == nullptr) call = &line_.event.emplace<Collective>();
+    return parse_collective(message, end, *call);
+}
+
 /// A record of a prefix that is known, alone in its line, that tells nothing of a failure.
 bool LogScan::add_record(std::string_view line) {
     // Prefixes are equally long mostly.
     const std::size_t at = ends_mark(line, last_at_) ? last_at_ : message_at(line);
     if (at < kLeastPrefix) return false;
     last_at_ = at;
-    const Prefix& known = prefix_before(line.data() + at);
+    Prefix& known = prefix_before(line.data() + at);
     const std::size_t size = known.text.size();
     if (size == 0 || at < size) return false;
     if (std::memcmp(line.data() + at - size, known.text.data(), size) != 0) return false;
@@ -126,11 +133,9 @@ bool LogScan::add_record(std::string_view line) {
         return false;
     line_.record = known.record;
     line_.record.message = line.substr(at);
-    if (const auto call = parse_collective(line_.record.message)) {
-        line_.event = *call;
-    } else {
+    if (!read_call(line_.record.message, known.end)) {
         if (anchors_.any_in(line_.record.message)) return false;
-        line_.event = parse_message(line_.record.message);
+        line_.event = parse_other_message(line_.record.message);
     }
     if (!stream_.add_alone(line_, known.number)) return false;
     failures_.pass(std::exchange(passed_, 0));

@@ -29,6 +29,7 @@ class LogScan {
         detect::nccl_log::Record record;  ///< its host is the beginning of `text`
         NcclProcess* process = nullptr;   ///< of the failures
         std::size_t number = 0;           ///< the process's in the model
+        detect::nccl_log::CallEnd end;
     };
 
     bool holds_anchor(std::string_view line);
@@ -36,6 +37,7 @@ class LogScan {
     const detect::nccl_log::Line& add_slowly(std::string_view line);
     bool add_record(std::string_view line);
     void remember(std::string_view line, const detect::nccl_log::Record& record);
+    bool read_call(std::string_view message, detect::nccl_log::CallEnd& end);
     Prefix& prefix_before(const char* message);
 
     FailureLog& failures_;

@@ -6,6 +6,9 @@
 
 #include "detect/nccl_log/cursor.hpp"
 #include "detect/nccl_log/record.hpp"
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 namespace toporun::launcher {
 
@@ -62,8 +65,33 @@ bool may_end_record(std::string_view text) {
     return at > 0 && text[at - 1] != ' ' && text[at - 1] != '=' && text[at - 1] != ':';
 }
 
+/// False for most texts without a part of a call: two bytes of each that are seldom neighbours.
+bool may_have_part_of_call(std::string_view text) {
+#ifdef __SSE2__
+    const auto has = [](const char* at) {
+        const __m128i one = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+        const __m128i next = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at + 1));
+        const auto pair = [&](char a, char b) {
+            return _mm_and_si128(_mm_cmpeq_epi8(one, _mm_set1_epi8(a)),
+                                 _mm_cmpeq_epi8(next, _mm_set1_epi8(b)));
+        };
+        const __m128i found = _mm_or_si128(_mm_or_si128(pair('[', 'n'), pair('v', 'b')),
+                                           _mm_or_si128(pair('t', 'y'), pair('p', 'C')));
+        return _mm_movemask_epi8(found) != 0;
+    };
+    constexpr std::size_t kBytes = 17;
+    if (text.size() < kBytes) return true;
+    for (std::size_t at = 0; at + kBytes <= text.size(); at += 16)
+        if (has(text.data() + at)) return true;
+    return has(text.data() + text.size() - kBytes);
+#else
+    return !text.empty();
+#endif
+}
+
 /// Parts of a call (collective.hpp), which stand in no other line.
 bool has_part_of_call(std::string_view text) {
+    if (!may_have_part_of_call(text)) return false;
     constexpr std::string_view kParts[] = {"[nranks=", " recvbuff ", " datatype ", ": opCount "};
     return std::any_of(std::begin(kParts), std::end(kParts),
                        [&](std::string_view part) { return text.find(part) != text.npos; });
@@ -97,7 +125,7 @@ bool TornLines::is_broken(const Line& line) {
     const std::string_view message = line.record.message;
     if (const auto* call = std::get_if<Collective>(&line.event)) {
         constexpr std::uint64_t kEndOfUserSpace = std::uint64_t{1} << 56;  // five levels of pages
-        const bool usual = is_usual_call(*call, message);
+        const bool usual = call->usual || is_usual_call(*call, message);
         usual_calls_ |= usual;
         return call->stream >= kEndOfUserSpace || call->communicator >= kEndOfUserSpace ||
                (usual_calls_ && !usual);

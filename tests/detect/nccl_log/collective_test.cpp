@@ -96,3 +96,47 @@ TEST_CASE("what is no whole call stays unknown") {
         CHECK_FALSE(std::holds_alternative<Collective>(parse_line(text).event));
     }
 }
+
+TEST_CASE("calls are the same whatever the one before ended with") {
+    const std::string begin = "AllReduce: opCount 1f sendbuff 0x7f51a8dff000 recvbuff ";
+    const std::string middle = " count 1024 datatype 7 op 0 root 3";
+    std::vector<std::string> messages;
+    for (const std::string buffer : {"0x7f51a8dff000", "(nil)", "0x1", "0x0123456789abcdef",
+                                     "0x0123456789abcdef0", "0x", "0xg", "0x7F51", "0x..."})
+        for (const std::string end :
+             {" comm 0x55d658aa20b0 [nranks=16] stream 0x55d662c1f640",
+              " comm 0x55d658aa20b1 [nranks=16] stream 0x55d662c1f640",
+              " comm 0x55d658aa20b0 [nranks=0] stream 0x55d662c1f640", " comm 0x55d658aa20b0", "",
+              " comm 0x55d658aa20b0 [nranks=16] stream 0x55d662c1f640 task 7",
+              " comm 0x55d658aa20b0 [nranks=16] stream"})
+            messages.push_back(begin + buffer + middle + end);
+    messages.push_back("AllToAll" + messages.front().substr(9));
+    messages.push_back("Other" + messages.front().substr(9));
+    const std::string usual = messages.front();
+    for (std::size_t i = 1; i < usual.size(); ++i) messages.push_back(usual.substr(0, i));
+    int calls = 0;
+    for (const std::string& before : {usual, std::string("AllReduce: opCount 1"), messages[1]}) {
+        for (const std::string& message : messages) {
+            CAPTURE(message);
+            CallEnd end;
+            Collective call;
+            (void)parse_collective(before, end, call);
+            const auto alone = parse_collective(message);
+            const bool known = parse_collective(message, end, call);
+            REQUIRE(known == alone.has_value());
+            if (!known) continue;
+            ++calls;
+            CHECK(call.function == alone->function);
+            CHECK(call.op_count == alone->op_count);
+            CHECK(call.count == alone->count);
+            CHECK(call.datatype == alone->datatype);
+            CHECK(call.op == alone->op);
+            CHECK(call.root == alone->root);
+            CHECK(call.communicator == alone->communicator);
+            CHECK(call.ranks == alone->ranks);
+            CHECK(call.stream == alone->stream);
+            CHECK(call.usual == alone->usual);
+        }
+    }
+    CHECK(calls > 60);
+}
