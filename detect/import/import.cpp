@@ -247,6 +247,7 @@ std::span<const Importer> importers() {
         nvidia_csv_importer(),
         dcgm_links_importer(),
         rocm_smi_importer(),
+        rocm_table_importer(),
         amd_smi_importer(),
         hwloc_xml_importer(),
         nccl_topology_xml_importer(),

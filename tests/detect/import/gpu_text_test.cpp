@@ -263,3 +263,17 @@ TEST_CASE("nvidia-smi -q is known by its keys where the line above them is missi
     CHECK(has_note(machine, "1 of 8 GPUs are listed"));
     CHECK_FALSE(has_note(machine, "not understood"));
 }
+
+TEST_CASE("the table of plain rocm-smi") {
+    const detect::Machine machine = import_data("rocm_smi/concise.txt");
+    REQUIRE(machine.gpus.size() == 2);
+    CHECK(machine.gpus_known);
+    CHECK(machine.gpus[1].index == 1);
+    CHECK(machine.gpus[1].vendor == "amd");
+    CHECK(machine.gpus[1].pci_id == "1002:74a1");
+    CHECK(machine.notes.empty());
+    const detect::Machine old = import_data("rocm_smi/concise-old.txt");
+    REQUIRE(old.gpus.size() == 2);
+    CHECK(old.gpus[0].pci_id.empty());
+    CHECK(old.notes.empty());
+}
