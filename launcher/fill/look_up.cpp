@@ -8,9 +8,9 @@
 #include <climits>
 
 #include "base/text.hpp"
-#include "env/interface_model.hpp"
 #include "launcher/command/families.hpp"
 #include "launcher/command/helper.hpp"
+#include "launcher/preflight/endpoint.hpp"
 
 namespace toporun::launcher {
 namespace {
@@ -30,13 +30,6 @@ bool is_host_name(const std::string& name) {
 std::string output_of(const Host& host, std::vector<std::string> words) {
     words.front() = host.find_executable(words.front());
     return words.front().empty() ? std::string() : helper_output(words);
-}
-
-bool all_loopback(const std::vector<std::string>& addresses) {
-    return std::all_of(addresses.begin(), addresses.end(), [](const std::string& text) {
-        const auto address = env::parse_ip(text);
-        return !address || env::loopback(*address);
-    });
 }
 
 /// The addresses of a name, none where there is no such name; nothing where nobody has told in

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "env/interface_model.hpp"
 #include "launcher/command/families.hpp"
 
 namespace toporun::launcher {
@@ -83,6 +84,13 @@ Endpoint parse_endpoint(const std::string& text, std::string words) {
     if (endpoint.host.size() > 1 && endpoint.host.starts_with('[') && endpoint.host.ends_with(']'))
         endpoint.host = endpoint.host.substr(1, endpoint.host.size() - 2);
     return endpoint;
+}
+
+bool all_loopback(const std::vector<std::string>& addresses) {
+    return std::all_of(addresses.begin(), addresses.end(), [](const std::string& text) {
+        const auto address = env::parse_ip(text);
+        return address && env::loopback(*address);
+    });
 }
 
 bool is_loopback_name(const std::string& host) {

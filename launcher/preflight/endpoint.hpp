@@ -1,5 +1,9 @@
 #pragma once
 
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "launcher/preflight/launch_line.hpp"
 
 namespace toporun::launcher {
@@ -25,6 +29,9 @@ Endpoint parse_endpoint(const std::string& text, std::string words);
 
 /// localhost, ::1, 127.x.
 bool is_loopback_name(const std::string& host);
+
+/// Each is an address that no other host reaches; true for none at all.
+bool all_loopback(const std::vector<std::string>& addresses);
 
 /// Where the ranks of the line meet, as it was said in the end.
 struct MeetingPlace {

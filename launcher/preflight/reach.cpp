@@ -29,13 +29,6 @@ bool is_own(const std::string& text, const detect::Machine& machine) {
     return false;
 }
 
-bool all_loopback(const std::vector<std::string>& addresses) {
-    return std::all_of(addresses.begin(), addresses.end(), [](const std::string& text) {
-        const auto address = env::parse_ip(text);
-        return address && env::loopback(*address);
-    });
-}
-
 /// The addresses of the place: its own, or those of its name; empty = not known.
 std::vector<std::string> addresses_of(const MeetingPlace& place, const LineFacts& facts) {
     if (env::parse_ip(place.endpoint.host)) return {place.endpoint.host};

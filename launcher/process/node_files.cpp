@@ -11,6 +11,7 @@
 #include <set>
 
 #include "base/descriptors.hpp"
+#include "base/hash.hpp"
 #include "base/text.hpp"
 #include "launcher/process/run_directory.hpp"
 #include "launcher/process/task_meeting.hpp"
@@ -79,9 +80,7 @@ std::optional<NodeFileName> parse_node_file_name(const std::string& name) {
 }
 
 std::string run_letters(const JobPlace& place, int run) {
-    std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-    for (const char c : fmt::format("{}/{}", place.job, run))
-        hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+    std::uint64_t hash = fnv1a(fmt::format("{}/{}", place.job, run));
     std::string letters;
     for (std::size_t i = 0; i < kLetters; ++i, hash /= 26)
         letters += static_cast<char>('a' + hash % 26);

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <map>
 
+#include "base/hash.hpp"
 #include "base/text.hpp"
 #include "env/filled_in.hpp"
 #include "env/plan.hpp"
@@ -19,13 +20,6 @@ constexpr std::string_view kMagic = "toporun-node 1 ";
 constexpr const char* kNotKnown = "unknown";
 constexpr std::size_t kLongestName = 64;
 constexpr int kMostNodes = 1 << 20;
-
-/// FNV-1a, 64 bits: the same on every node, whatever its C++ library.
-std::uint64_t hash_of(std::string_view text) {
-    std::uint64_t hash = 0xcbf29ce484222325;
-    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-    return hash;
-}
 
 std::string lines_text(const FactLines& lines) {
     std::string text;
@@ -260,13 +254,13 @@ NodeFacts node_facts(const RunFacts& facts, const JobPlace& place) {
         facts.plan.interfaces.empty() ? kNotKnown : join(facts.plan.interfaces, ", "));
     add("mtu", mtu_text(machine, facts.plan));
     add("hcas", hcas_text(machine));
-    add("plan", fmt::format("{:016x}", hash_of(lines_text(chosen))));
+    add("plan", fmt::format("{:016x}", fnv1a(lines_text(chosen))));
     if (only_launches(facts, place)) {  // it may differ from those with ranks in all of it
         for (auto& [key, value] : result.lines) value = kNotKnown;
         chosen.clear();
     }
     result.lines.insert(result.lines.end(), chosen.begin(), chosen.end());
-    result.head = {hash_of(lines_text(result.lines)), place.node, node_name(facts, place)};
+    result.head = {fnv1a(lines_text(result.lines)), place.node, node_name(facts, place)};
     return result;
 }
 
@@ -299,7 +293,7 @@ std::optional<NodeFacts> parse_node_facts(std::string_view text) {
     NodeFacts facts;
     facts.head = *head;
     text.remove_prefix(text.find('\n') + 1);
-    if (hash_of(text) != head->hash) return std::nullopt;
+    if (fnv1a(text) != head->hash) return std::nullopt;
     while (!text.empty()) {
         std::string_view line = text.substr(0, text.find('\n'));
         text.remove_prefix(line.size() + 1);
