@@ -4,8 +4,10 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "launcher/explain/forms.hpp"
 #include "launcher/failures/prefix.hpp"
+#include "launcher/log/test_table.hpp"
 
 namespace toporun::launcher::explain {
 namespace {
@@ -76,6 +78,20 @@ Annotation Annotator::event(const Line& line) const {
             out.says = std::move(match->says);
             if (!match->sentence->todo.empty()) out.todo.push_back(match->sentence->todo);
         }
+    }
+    if (const auto row = out.says.empty() && line.record.level == Level::bare
+                             ? parse_test_row(line.record.message)
+                             : std::nullopt) {
+        const bool adds = !row->op.empty() && row->op != "none";
+        const std::string wrong =
+            row->wrong > 0 ? fmt::format(" and {} wrong values", row->wrong) : "";
+        out.kind = "test_result";
+        out.says = filled_in(sentences_.find("test_result")->says,
+                             {{"size", format_bytes(row->bytes)},
+                              {"type", row->type + (adds ? " " + row->op : "")},
+                              {"busbw", fmt::format("{:g}", row->busbw_gbytes_per_s)},
+                              {"algbw", fmt::format("{:g}", row->algbw_gbytes_per_s)},
+                              {"wrong", wrong}});
     }
     return out;
 }

@@ -85,6 +85,7 @@ void LogScan::add_line(std::string_view line) {
     if (idle && record_before_ && add_record(line)) return;
     if (idle && stream_.may_pass() && !holds_anchor(line) && failures_.tells_no_rank(line)) {
         record_before_ = false;
+        stream_.pass(line);
         ++passed_;
         return;
     }

@@ -9,6 +9,8 @@ namespace {
 using namespace detect::nccl_log;
 
 constexpr std::size_t kCallers = 1 << 15;
+constexpr int kOwnOp =
+    5;  // from there on operations of the program, NCCL src/include/collectives.h
 
 /// 1 + log2 of the size class, 0 for no size.
 std::size_t size_index(std::uint64_t size) {
@@ -59,12 +61,54 @@ bool CollectiveCounts::add(std::optional<std::size_t> process, const Collective&
     Sum& sum = sums_[static_cast<std::size_t>(call.function)][size_index(size)];
     ++sum.count;
     sum.bytes += size;
+    if (size > 0) add_range(call, size);
     Member* member = process ? member_of({*process, call.communicator}) : nullptr;
     if (member == nullptr) return false;
     member->ranks = call.ranks;
     ++member->count[static_cast<std::size_t>(call.function)];
     member->bytes += size;
     return true;
+}
+
+void CollectiveCounts::add_range(const Collective& call, std::uint64_t size) {
+    constexpr std::size_t kMostRanges = 64;
+    constexpr unsigned kByte = 8;
+    // Operations beyond the built-in ones have an index of their own each.
+    const auto op = static_cast<std::uint64_t>(std::clamp(call.op, 0, kOwnOp));
+    std::uint64_t key = static_cast<std::uint64_t>(call.ranks.value_or(0));
+    key = key << kByte | static_cast<std::uint8_t>(call.function);
+    key = key << kByte | static_cast<std::uint8_t>(call.datatype);
+    key = key << kByte | op;
+    if (last_range_ >= ranges_.size() || ranges_[last_range_].key != key) {
+        const auto found = std::find_if(ranges_.begin(), ranges_.end(),
+                                        [&](const Range& range) { return range.key == key; });
+        if (found == ranges_.end() && ranges_.size() >= kMostRanges) return;
+        last_range_ = static_cast<std::size_t>(found - ranges_.begin());
+        if (found == ranges_.end()) {
+            ranges_.emplace_back();
+            ranges_.back().key = key;
+            ranges_.back().least = size_index(size);
+            ranges_.back().row.function = call.function;
+            ranges_.back().row.datatype = call.datatype;
+            ranges_.back().row.op = static_cast<int>(op);
+            ranges_.back().row.ranks = call.ranks;
+        }
+    }
+    Range& range = ranges_[last_range_];
+    range.least = std::min(range.least, size_index(size));
+    range.most = std::max(range.most, size_index(size));
+    ++range.row.count;
+    range.row.bytes += size;
+}
+
+std::vector<LogCallRange> CollectiveCounts::ranges() const {
+    std::vector<LogCallRange> result;
+    for (const Range& range : ranges_) {
+        result.push_back(range.row);
+        result.back().least = class_of(range.least);
+        result.back().most = class_of(range.most);
+    }
+    return result;
 }
 
 std::vector<LogCollective> CollectiveCounts::rows() const {

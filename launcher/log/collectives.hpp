@@ -20,6 +20,18 @@ struct LogCollective {
     std::uint64_t bytes = 0;  ///< sum of the sizes as nccl-tests counts them
 };
 
+/// Calls of one function, data type, operation and number of ranks.
+struct LogCallRange {
+    detect::nccl_log::Function function = detect::nccl_log::Function::all_reduce;
+    int datatype = 0;          ///< NCCL's code
+    int op = 0;                ///< NCCL's code
+    std::optional<int> ranks;  ///< of the communicator
+    std::uint64_t least = 0;   ///< smallest and largest size class, of LogCollective
+    std::uint64_t most = 0;
+    std::uint64_t count = 0;
+    std::uint64_t bytes = 0;
+};
+
 /// A communicator with the calls that its members wrote.
 struct LogCommunicator {
     std::string id;            ///< commId, or what else its members have in common
@@ -53,6 +65,8 @@ class CollectiveCounts {
     bool add(std::optional<std::size_t> process, const detect::nccl_log::Collective& call);
 
     const std::vector<Member>& members() const { return members_; }
+    /// What was called, in order of appearance; of more than 64 kinds the first.
+    std::vector<LogCallRange> ranges() const;
     /// By function, then by size.
     std::vector<LogCollective> rows() const;
 
@@ -73,13 +87,23 @@ class CollectiveCounts {
         Key key{SIZE_MAX, 0};
         std::size_t member = 0;
     };
+    /// LogCallRange, sizes by their index.
+    struct Range {
+        std::uint64_t key = 0;  ///< function, data type, operation, ranks
+        LogCallRange row;
+        std::size_t least = 0;
+        std::size_t most = 0;
+    };
     Member* member_of(const Key& key);
+    void add_range(const detect::nccl_log::Collective& call, std::uint64_t size);
 
     static constexpr std::size_t kSizes = 65;  ///< power of two of the size class + 1; 0 = none
 
     std::array<std::array<Sum, kSizes>, detect::nccl_log::kFunctions> sums_{};
     std::vector<Member> members_;
     std::unordered_map<Key, std::size_t, Hash> at_;
+    std::vector<Range> ranges_;
+    std::size_t last_range_ = 0;
     std::array<Recent, 64> recent_{};  ///< ranks take turns
 };
 

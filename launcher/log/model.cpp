@@ -314,6 +314,8 @@ LogSummary LogModel::summary() const {
     // A log that begins late lacks the line that says it.
     if (result.networks.empty() && device_networks_.size() == 1) result.networks = device_networks_;
     result.collectives = collectives_.rows();
+    result.calls = collectives_.ranges();
+    result.tests = tests_.tables();
     result.communicators = CommunicatorTable(members_, groups_, collectives_).rows();
     add_transports(world, result);
     return result;

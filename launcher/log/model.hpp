@@ -16,6 +16,7 @@
 #include "launcher/log/members.hpp"
 #include "launcher/log/processes.hpp"
 #include "launcher/log/setup_facts.hpp"
+#include "launcher/log/test_table.hpp"
 
 namespace toporun::launcher {
 
@@ -81,6 +82,8 @@ struct LogSummary {
     std::vector<LogCollective> collectives;  ///< by function, then by size; over all ranks
     /// In order of first appearance. Those of which only COLL lines are known have no parent.
     std::vector<LogCommunicator> communicators;
+    std::vector<LogCallRange> calls;  ///< what the communicators did, for a replay
+    std::vector<LogTest> tests;       ///< tables of nccl-tests, in order
     LogSetup setup;
     std::vector<LogVariable> variables;
     std::vector<LogWarning> warnings;  ///< the first few distinct ones
@@ -108,6 +111,7 @@ class LogModel {
         summary_.lines += count;
         summary_.torn += count;
     }
+    void add(const TestRow& row) { tests_.add(row); }
     void add_note(const std::string& note);
     LogSummary summary() const;
 
@@ -141,6 +145,7 @@ class LogModel {
     void add_test_ranks(LogSummary& result) const;
 
     SetupFacts setup_;
+    TestTables tests_;
     std::map<std::size_t, std::string> version_of_;  ///< by process, the first
     std::map<int, LogRank> test_ranks_;              ///< of nccl-tests
     std::vector<std::string> device_networks_;       ///< networks that listed what they use

@@ -8,6 +8,7 @@ const Line& LogStream::add(std::string_view line, bool cut) {
     if (cut) model_.add_cut_line();
     const std::string_view text = plain_line(line, buffer_);
     line_ = parse_line(text);
+    if (!cut && line_.record.level == Level::bare) pass(text);
     taken_ = false;
     torn_.add(text, line_);
     return line_;

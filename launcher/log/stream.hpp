@@ -28,6 +28,11 @@ class LogStream {
     bool may_pass() const { return torn_.may_pass(); }
     /// Whole lines are written, as far as is known, and the last one went to the model as it stood.
     bool is_whole() const { return taken_ && torn_.is_whole(); }
+    /// A line that is passed over: it may be a row of nccl-tests.
+    void pass(std::string_view line) {
+        if (!may_be_test_row(line)) return;
+        if (const auto row = parse_test_row(line)) model_.add(*row);
+    }
     /// Takes a record that stands alone in its line; false when it must come through add().
     /// `process`: as process_of() gave it.
     bool add_alone(const detect::nccl_log::Line& line, std::size_t process) {

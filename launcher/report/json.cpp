@@ -5,6 +5,7 @@
 #include "launcher/report/json_values.hpp"
 #include "launcher/report/judge.hpp"
 #include "launcher/report/mask.hpp"
+#include "launcher/report/tests_view.hpp"
 #include "launcher/report/views.hpp"
 
 /// Keys are those of docs/report.md.
@@ -127,6 +128,25 @@ Json collectives_array(const profiler::Measured& measured, const LogSummary& log
                         {"count", row.count},
                         {"bytes", row.bytes},
                         {"busbw_gbytes_per_s", or_null(row.busbw_gbytes_per_s)}});
+    }
+    return rows;
+}
+
+/// Tables of nccl-tests.
+Json tests_array(const LogSummary& log) {
+    const auto model = ring_model_gbytes_per_s(log);
+    Json rows = Json::array();
+    for (const LogTest& test : log.tests) {
+        rows.push_back({{"function", or_null(test.function)},
+                        {"type", test.type},
+                        {"op", or_null(test.op)},
+                        {"rows", test.rows},
+                        {"least_bytes", test.least_bytes},
+                        {"most_bytes", test.most_bytes},
+                        {"peak_busbw_gbytes_per_s", test.peak_gbytes_per_s},
+                        {"peak_bytes", test.peak_bytes},
+                        {"model_busbw_gbytes_per_s", or_null(model)},
+                        {"wrong", test.wrong}});
     }
     return rows;
 }
@@ -303,7 +323,8 @@ Json report_object(const RunFacts& facts) {
             {"placement", placements_array(facts.plan)},
             {"machine", facts.logs.empty() ? machine_object(facts.machine) : Json(nullptr)},
             {"logs", facts.logs},
-            {"replay", replay_commands(facts.log)}};
+            {"replay", replay_commands(facts.log)},
+            {"tests", tests_array(facts.log)}};
 }
 
 std::string report_json(const RunFacts& facts) {

@@ -6,6 +6,7 @@
 
 #include "env/interface_model.hpp"
 #include "launcher/report/judge.hpp"
+#include "launcher/report/tests_view.hpp"
 
 /// What a log alone says of the run, without a plan to compare it with.
 namespace toporun::launcher {
@@ -153,6 +154,7 @@ std::vector<env::Finding> log_findings(const RunFacts& facts) {
         finding.fix = line.known->fix;
         found.push_back(std::move(finding));
     }
+    for (env::Finding& finding : test_findings(facts)) found.push_back(std::move(finding));
     if (facts.logs.empty()) return found;
     add_interfaces(facts, found);
     add_torn(facts, found);

@@ -3,6 +3,7 @@
 #include "launcher/report/judge.hpp"
 #include "launcher/report/report.hpp"
 #include "launcher/report/report_lines.hpp"
+#include "launcher/report/tests_view.hpp"
 
 namespace toporun::launcher {
 namespace {
@@ -19,15 +20,18 @@ std::string log_report_text(const RunFacts& facts) {
     const std::vector<env::Finding> findings = differences(facts);
     if (!facts.log.started()) {
         const std::string none = fmt::format("no line of NCCL's in {}", files_text(facts));
-        if (!facts.failure && findings.empty()) return printable(none) + "\n";
+        if (!facts.failure && findings.empty() && facts.log.tests.empty())
+            return printable(none) + "\n";
         text.heading("Log");
         text.line(none);
+        add_list_lines("nccl-tests", test_lines(facts.log), text);
         add_finding_lines(findings, text);
         return text.take();
     }
     text.heading("Log");
     text.line(fmt::format("{}: {} lines of NCCL's", files_text(facts), facts.log.lines));
     add_nccl_lines(facts, text);
+    add_list_lines("nccl-tests", test_lines(facts.log), text);
     add_finding_lines(findings, text);
     add_list_lines("Replay with nccl-tests", replay_commands(facts.log), text);
     add_list_lines("Notes", facts.notes, text);

@@ -65,14 +65,20 @@ TEST_CASE("a log without NCCL is one line") {
 TEST_CASE("collectives of a log as commands of nccl-tests") {
     LogSummary log;
     log.rank_count = 8;
-    log.collectives = {{"AllReduce", 1u << 20, 10, 10},
-                       {"AllReduce", 64u << 20, 10, 10},
-                       {"Broadcast", 256, 1, 1},
-                       {"Broadcast", 0, 1, 0},
-                       {"Unheard", 256, 1, 1}};
+    using toporun::detect::nccl_log::Function;
+    log.calls = {{Function::broadcast, 1, 0, 8, 256, 256, 1, 1},
+                 {Function::all_reduce, 7, 0, 2, 1u << 20, 64u << 20, 10, 10},
+                 {Function::all_reduce, 9, 4, {}, 1u << 10, 1u << 30, 10, 99},
+                 {Function::all_gather, 12, 7, 1, 512, 512, 1, 1},
+                 {Function::reduce_scatter, 6, 5, 8, 512, 512, 1, 1},
+                 {Function::recv, 7, 0, 8, 512, 512, 1, 1}};
     CHECK(replay_commands(log) ==
-          std::vector<std::string>{"mpirun -np 8 all_reduce_perf -b 1M -e 64M -f 2 -g 1",
-                                   "mpirun -np 8 broadcast_perf -b 256 -e 256 -f 2 -g 1"});
+          std::vector<std::string>{
+              "mpirun -np 8 all_reduce_perf -b 1K -e 1G -f 2 -g 1 -d bfloat16 -o avg",
+              "mpirun -np 2 all_reduce_perf -b 1M -e 64M -f 2 -g 1 -d float -o sum",
+              "all_gather_perf -b 512 -e 512 -f 2 -g 1",
+              "mpirun -np 8 reduce_scatter_perf -b 512 -e 512 -f 2 -g 1 -d half -o mulsum",
+              "mpirun -np 8 broadcast_perf -b 256 -e 256 -f 2 -g 1 -d uint8"});
     CHECK(replay_commands({}).empty());
 }
 
@@ -124,6 +130,37 @@ TEST_CASE("what the log says of adapters and links becomes findings") {
     fabric.patterns_without_graph = {4, 3};
     fabric.no_verbs = true;
     CHECK(ids_of(fabric) == Ids{"log-no-graph", "log-no-libibverbs"});
+}
+
+TEST_CASE("a table of nccl-tests is told with what it means") {
+    RunFacts facts;
+    facts.logs = {"a.log"};
+    LogTest test{"AllReduce", "float", "sum", 5, 8u << 20, 128u << 20, 5.21, 16u << 20, 1.4, 0, 0};
+    facts.log.tests = {test};
+    std::string text = log_report_text(facts);
+    CHECK(text.find("AllReduce, float sum, 8 MiB to 128 MiB: peak 5.21 GB/s of bus bandwidth at 16 "
+                    "MiB\n") != text.npos);
+    CHECK(text.find("bus bandwidth falls from 5.21 GB/s at 16 MiB to 1.40 GB/s at 128 MiB") !=
+          text.npos);
+    CHECK(text.find("NCCL_SOCKET_NTHREADS") != text.npos);
+    facts.log.networks = {"IB"};
+    CHECK(log_report_text(facts).find("NCCL_SOCKET_NTHREADS") == text.npos);
+    LogPattern ring;
+    ring.pattern = {4, 0, 2, 6, 3, "NVL", "PIX"};
+    facts.log.setup.patterns = {ring};
+    CHECK(log_report_text(facts).find("43 % of the 12 GB/s of NCCL's model (estimated)") !=
+          text.npos);
+    facts.log.node_count = 4;  // between the nodes
+    CHECK(log_report_text(facts).find("87 % of the 6 GB/s") != text.npos);
+    facts.log.tests[0].wrong = 3;
+    facts.log.tests[0].wrong_bytes = 32u << 20;
+    text = log_report_text(facts);
+    CHECK(text.find("3 wrong values, from 32 MiB on") != text.npos);
+    const auto json = nlohmann::json::parse(report_json(facts));
+    CHECK(json["tests"][0]["peak_bytes"] == 16u << 20);
+    CHECK(json["tests"][0]["model_busbw_gbytes_per_s"] == 6);
+    CHECK(json["findings"][0]["id"] == "test-wrong-data");
+    CHECK(json["findings"][0]["severity"] == "broken");
 }
 
 TEST_CASE("Markdown has headings, lists and no live marks") {
