@@ -13,6 +13,7 @@
 #include "launcher/log/source.hpp"
 #include "launcher/process/node_files.hpp"
 #include "launcher/process/run_directory.hpp"
+#include "launcher/report/estimate.hpp"
 #include "launcher/report/report.hpp"
 #include "launcher/version.hpp"
 
@@ -85,16 +86,21 @@ RunFacts read_logs(const std::vector<std::string>& names) {
     facts.job.launcher = "unknown";
     LogModel model;
     failures::FailureLog failures;
+    CallTimes times;
     for (const std::string& file : log_files(names)) {
         facts.logs.push_back(file == "-" ? "standard input" : file);
         failures.begin_file(facts.logs.back());
         failures::LogScan scan(model, failures);
-        read_log_blocks(file, [&](std::string_view lines, bool cut) { scan.add(lines, cut); });
+        read_log_blocks(file, [&](std::string_view lines, bool cut) {
+            scan.add(lines, cut);
+            if (!cut) times.add_lines(lines);
+        });
     }
     facts.failure = failures.verdict();
     facts.line_findings = failures.evidence().findings;
     facts.interfaces = failures.evidence().interfaces;
     facts.log = model.summary();
+    estimate_in_flight(times, facts);
     return facts;
 }
 

@@ -98,7 +98,12 @@ Json share(const std::optional<double>& value, profiler::Label label) {
 
 Json communication_object(const RunFacts& facts) {
     const profiler::Measured& measured = facts.measured;
-    return {{"in_flight_share", share(measured.in_flight, measured.label)},
+    Json in_flight = share(measured.in_flight, measured.label);
+    if (measured.in_flight && measured.label == profiler::Label::estimated) {
+        in_flight["low"] = or_null(measured.in_flight_smallest);
+        in_flight["high"] = or_null(measured.in_flight_largest);
+    }
+    return {{"in_flight_share", in_flight},
             {"transfer_share", share(measured.transfer, measured.parts_label)},
             {"waiting_share", share(measured.waiting, measured.parts_label)},
             {"exposed_share", share(std::nullopt, profiler::Label::unknown)},

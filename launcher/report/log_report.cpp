@@ -31,6 +31,11 @@ std::string log_report_text(const RunFacts& facts) {
     text.heading("Log");
     text.line(fmt::format("{}: {} lines of NCCL's", files_text(facts), facts.log.lines));
     add_nccl_lines(facts, text);
+    if (facts.measured.in_flight) {
+        std::vector<std::string> lines = {share_text(facts)};
+        lines.insert(lines.end(), facts.measured.notes.begin(), facts.measured.notes.end());
+        add_list_lines("Communication", lines, text);
+    }
     add_list_lines("nccl-tests", test_lines(facts.log), text);
     add_finding_lines(findings, text);
     add_list_lines("Replay with nccl-tests", replay_commands(facts.log), text);

@@ -1,8 +1,11 @@
 #include <doctest/doctest.h>
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "facts.hpp"
+#include "launcher/report/estimate.hpp"
 #include "launcher/report/judge.hpp"
 #include "launcher/report/report.hpp"
 
@@ -161,6 +164,32 @@ TEST_CASE("a table of nccl-tests is told with what it means") {
     CHECK(json["tests"][0]["model_busbw_gbytes_per_s"] == 6);
     CHECK(json["findings"][0]["id"] == "test-wrong-data");
     CHECK(json["findings"][0]["severity"] == "broken");
+}
+
+TEST_CASE("an estimated share says so, with its band, and nothing is said without the model") {
+    CallTimes times;
+    for (int second = 0; second < 60; ++second)
+        times.add_lines(fmt::format(
+            "2026-11-30T10:20:{:02}.000Z node-a:7:7 [0] NCCL INFO AllReduce: opCount 1f "
+            "sendbuff 0x7f1 recvbuff 0x7f2 count 250000000 datatype 7 op 0 root 0 comm "
+            "0x1 [nranks=8] stream 0x56\n",
+            second));
+    RunFacts facts = facts_of_log();
+    facts.log.setup.patterns.clear();
+    estimate_in_flight(times, facts);
+    CHECK_FALSE(facts.measured.in_flight);
+    LogPattern ring;
+    ring.pattern = {4, 0, 2, 5, 5, "NVL", "PIX"};
+    facts.log.setup.patterns = {ring};
+    estimate_in_flight(times, facts);
+    const std::string text = log_report_text(facts);
+    CHECK(text.find("collectives in flight 22 % of the time (estimated, limit 30 %)") != text.npos);
+    CHECK(text.find("estimated, between 17.8 % and 35.6 %") != text.npos);
+    const auto share =
+        nlohmann::json::parse(report_json(facts))["communication"]["in_flight_share"];
+    CHECK(share["label"] == "estimated");
+    CHECK(share["low"].get<double>() < share["value"].get<double>());
+    CHECK(share["high"].get<double>() > share["value"].get<double>());
 }
 
 TEST_CASE("Markdown has headings, lists and no live marks") {

@@ -1,0 +1,187 @@
+#include "launcher/log/call_times.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "detect/nccl_log/line.hpp"
+
+namespace toporun::launcher {
+namespace {
+
+using namespace detect::nccl_log;
+
+constexpr std::size_t kMostProcesses = 4096;
+constexpr std::size_t kLongestHost = 256;
+constexpr std::string_view kCall = ": opCount ";
+constexpr std::size_t kMostSums = 64;  // communicators of a process
+
+/// Digits at `at`, nothing when one is none.
+std::optional<int> digits(std::string_view text, std::size_t at, std::size_t count) {
+    if (at + count > text.size()) return std::nullopt;
+    int value = 0;
+    for (std::size_t i = at; i < at + count; ++i) {
+        if (text[i] < '0' || text[i] > '9') return std::nullopt;
+        value = value * 10 + (text[i] - '0');
+    }
+    return value;
+}
+
+/// memmem() is many times quicker here than std::string_view::find(), for most lines have colons.
+std::size_t find_call(std::string_view text, std::size_t from) {
+    const void* const found =
+        ::memmem(text.data() + from, text.size() - from, kCall.data(), kCall.size());
+    return found == nullptr
+               ? std::string_view::npos
+               : static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
+}
+
+/// `2026-11-30 10:20:30.123` at the beginning of `text`.
+std::optional<double> stamp_at(std::string_view text, double& step) {
+    constexpr std::size_t kSize = 19;
+    if (text.size() < kSize || text[4] != '-' || text[7] != '-' || text[13] != ':' ||
+        text[16] != ':' || (text[10] != ' ' && text[10] != 'T'))
+        return std::nullopt;
+    const auto year = digits(text, 0, 4), month = digits(text, 5, 2), day = digits(text, 8, 2);
+    const auto hour = digits(text, 11, 2), minute = digits(text, 14, 2),
+               second = digits(text, 17, 2);
+    if (!year || !month || !day || !hour || !minute || !second) return std::nullopt;
+    using namespace std::chrono;
+    const year_month_day date{std::chrono::year(*year) / *month / *day};
+    constexpr int kLastHour = 23, kLastMinute = 59, kLeapSecond = 60;
+    if (!date.ok() || *hour > kLastHour || *minute > kLastMinute || *second > kLeapSecond)
+        return std::nullopt;
+    double seconds = static_cast<double>(sys_days(date).time_since_epoch().count()) * 86400 +
+                     *hour * 3600 + *minute * 60 + *second;
+    step = 1;
+    if (text.size() > kSize && (text[kSize] == '.' || text[kSize] == ',')) {
+        for (std::size_t i = kSize + 1; i < text.size() && text[i] >= '0' && text[i] <= '9'; ++i) {
+            step /= 10;
+            seconds += step * (text[i] - '0');
+        }
+    }
+    return seconds;
+}
+
+}  // namespace
+
+std::optional<double> stamp_seconds(std::string_view text, double& step) {
+    constexpr std::size_t kFarthest = 128;
+    text = text.substr(0, kFarthest);
+    for (std::size_t at = text.find('-'); at != text.npos; at = text.find('-', at + 1)) {
+        constexpr std::size_t kYear = 4;
+        if (at < kYear) continue;
+        if (const auto seconds = stamp_at(text.substr(at - kYear), step)) return seconds;
+    }
+    return std::nullopt;
+}
+
+std::optional<double> bus_factor(const Collective& call) {
+    switch (call.function) {
+        case Function::broadcast:
+        case Function::reduce:
+        case Function::send:
+        case Function::recv:
+            return 1;
+        default:
+            break;
+    }
+    if (!call.ranks || *call.ranks < 1) return std::nullopt;
+    const double ranks = *call.ranks;
+    return (call.function == Function::all_reduce ? 2 : 1) * (ranks - 1) / ranks;
+}
+
+void CallTimes::add_lines(std::string_view lines) {
+    std::size_t at = find_call(lines, 0);
+    bool first = true;
+    while (at != lines.npos) {
+        const std::size_t before = lines.rfind('\n', at);
+        const std::size_t begin = before == lines.npos ? 0 : before + 1;
+        const std::size_t end = std::min(lines.find('\n', at), lines.size());
+        const std::string_view line = lines.substr(begin, end - begin);
+        double step = 1;
+        if (std::exchange(first, false) && !stamp_seconds(line.substr(0, at - begin), step)) return;
+        add(line);
+        at = find_call(lines, end);
+    }
+}
+
+void CallTimes::add(std::string_view line) {
+    const std::size_t call_at = line.find(kCall);
+    if (call_at == line.npos) return;
+    double step = 1;
+    const auto time = stamp_seconds(line.substr(0, call_at), step);
+    if (!time) return;
+    const Line read = parse_line(line);
+    const auto* call = std::get_if<Collective>(&read.event);
+    if (call == nullptr || read.torn || read.record.host.size() > kLongestHost) return;
+    const std::pair key(std::string(read.record.host), read.record.pid);
+    auto found = processes_.find(key);
+    if (found == processes_.end()) {
+        if (processes_.size() >= kMostProcesses) return;
+        found = processes_.emplace(key, Process()).first;
+        found->second.first = found->second.last = *time;
+    }
+    Process& process = found->second;
+    process.first = std::min(process.first, *time);
+    process.last = std::max(process.last, *time);
+    process.step = std::max(process.step, step);
+    ++process.calls;
+    const auto size = size_bytes(*call);
+    const auto factor = bus_factor(*call);
+    // Those of further communicators are added to the first one's.
+    const bool room = process.sums.size() < kMostSums || process.sums.contains(call->communicator);
+    Process::Sum& sum = room ? process.sums[call->communicator] : process.sums.begin()->second;
+    ++sum.calls;
+    if (!size || !factor)
+        ++process.unsized;
+    else if (call->function == Function::recv)
+        sum.received += static_cast<double>(*size);
+    else
+        sum.bus_bytes += static_cast<double>(*size) * *factor;
+}
+
+std::optional<FlightEstimate> CallTimes::estimate(double gbytes_per_s) const {
+    constexpr std::uint64_t kLeastCalls = 20;
+    constexpr double kLeastSteps = 10;  // of the stamps: their own error is 10 % then
+    constexpr double kMostUnsized = 0.1;
+    // NCCL's figures are peaks, and real links give down to half of them (nccl.md 6.6); latencies
+    // of a call are 7 to 100 us from one NVLink hop to some nodes (nccl.md 6.3).
+    constexpr double kBest = 1.0, kLikely = 0.8, kWorst = 0.5;
+    constexpr double kLeastLatency = 7e-6, kLikelyLatency = 25e-6, kMostLatency = 100e-6;
+    constexpr double kGigabyte = 1e9;
+    if (!(gbytes_per_s > 0)) return std::nullopt;
+    FlightEstimate out;
+    for (const auto& entry : processes_) {
+        const Process& process = entry.second;
+        const double window = process.last - process.first;
+        if (process.calls < kLeastCalls || window < kLeastSteps * process.step) continue;
+        if (static_cast<double>(process.unsized) >
+            kMostUnsized * static_cast<double>(process.calls))
+            return std::nullopt;
+        double least = 0, likely = 0, most = 0;
+        for (const auto& row : process.sums) {
+            const Process::Sum& sum = row.second;
+            const double bytes = std::max(sum.bus_bytes, sum.received);
+            const double transfer = bytes / (gbytes_per_s * kGigabyte);
+            const auto calls = static_cast<double>(sum.calls);
+            // Communicators may be in flight at the same time: at the least the longest alone.
+            least = std::max(least, transfer / kBest + calls * kLeastLatency);
+            likely += transfer / kLikely + calls * kLikelyLatency;
+            most += transfer / kWorst + calls * kMostLatency;
+        }
+        out.share += std::min(1.0, likely / window);
+        out.low += std::min(1.0, least / (window + process.step));
+        out.high += std::min(1.0, most / (window - process.step));
+        out.window_seconds += window;
+        out.calls += process.calls;
+        ++out.processes;
+    }
+    if (out.processes == 0) return std::nullopt;
+    for (double* mean : {&out.share, &out.low, &out.high, &out.window_seconds})
+        *mean /= out.processes;
+    return out;
+}
+
+}  // namespace toporun::launcher
