@@ -97,6 +97,27 @@ bool has_part_of_call(std::string_view text) {
                        [&](std::string_view part) { return text.find(part) != text.npos; });
 }
 
+/// An end of `GPU/0-13000 (6/22.0/SYS)` in a line that is no row of the paths of a topology.
+bool has_part_of_paths(std::string_view message) {
+    constexpr std::string_view kRows[] = {"GPU/", "NET/", "CPU/", "NIC/", "NVS/", "PCI/"};
+    constexpr std::string_view kEnds[] = {"/LOC)", "/NVL)", "/PIX)", "/PXB)", "/PHB)", "/SYS)"};
+    return std::none_of(std::begin(kRows), std::end(kRows),
+                        [&](std::string_view row) { return message.starts_with(row); }) &&
+           std::any_of(std::begin(kEnds), std::end(kEnds),
+                       [&](std::string_view end) { return message.find(end) != message.npos; });
+}
+
+/// `Trees [0] 6/-1/-1->5->4 [1] ...` with something else within. NCCL's own line ends early at 1024
+/// bytes.
+bool is_cut_short(const Trees& trees, std::string_view message) {
+    constexpr std::size_t kLongestWhole = 900;
+    const std::size_t last = message.rfind('[');
+    const auto channel =
+        last == message.npos ? std::nullopt : Cursor(message.substr(last + 1)).number<int>();
+    return message.size() < kLongestWhole && message.starts_with("Trees ") &&
+           (trees.links.empty() || channel != trees.links.back().channel);
+}
+
 /// The form of all versions from 2.8 on, which ends with the stream.
 bool is_usual_call(const Collective& call, std::string_view message) {
     constexpr std::string_view kStream = "] stream 0x";
@@ -138,6 +159,10 @@ bool TornLines::is_doubtful(const Line& line) {
     if (const auto* variable = std::get_if<Variable>(&line.event))
         return !is_whole_value(variable->value) || !is_whole_value(variable->origin) ||
                is_broken(line);
+    const std::string_view message = line.record.message;
+    if (const auto* trees = std::get_if<Trees>(&line.event); trees && is_cut_short(*trees, message))
+        return true;
+    if (line.event.index() != 0 && has_part_of_paths(message)) return true;
     return is_broken(line);
 }
 

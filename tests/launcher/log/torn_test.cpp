@@ -208,6 +208,29 @@ TEST_CASE("no record has a name to which the end of another one is glued") {
     CHECK(records > 100'000);
 }
 
+TEST_CASE("no record has a piece of a row of paths or of trees within") {
+    const std::string one =
+        "node-a:1:1 [0] NCCL INFO comm 0x7f7c164f7010 rank 1 nRanks 8 nNodes 2 "
+        "localRanks 4 localRank 1 MNNVL 0";
+    const std::string trees = "node-a:1:1 [0] NCCL INFO Trees [0] 6/-1/-1->5->4 [1] 6/-1/-1->5->1";
+    const std::string other = "node-b:2:2 [0] NCCL INFO Using network IB";
+    std::string text;
+    std::vector<std::string> lines;
+    for (int i = 0; i < 10; ++i) {
+        text += one + "\n" + trees + "\n" + other + "\n";
+        lines.insert(lines.end(), {one, trees, other});
+    }
+    // A piece of a line that begins and ends elsewhere in the line.
+    text += one.substr(0, 60) + ") GPU/0-13000 (6/22.0/SYS) NET/0-2 (7/" + one.substr(60) + "\n" +
+            trees.substr(0, 54) + "1/-1->4->0 [1] -1/-1/-1->" + trees.substr(54) + "\n" + other +
+            "\n";
+    lines.push_back(other);
+    const Read result = read(text, {lines});
+    CHECK(result.wrong == 0);
+    CHECK(result.records == lines.size());
+    CHECK(result.lost >= 1);
+}
+
 TEST_CASE("a record that another one breaks in two is put together again") {
     const std::string one = "node-a:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM";
     const std::string other = "node-b:2:2 [0] NCCL INFO Using network IB";
