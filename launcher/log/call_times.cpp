@@ -12,8 +12,8 @@ namespace {
 
 using namespace detect::nccl_log;
 
-constexpr std::size_t kMostProcesses = 4096;
-constexpr std::size_t kLongestHost = 256;
+constexpr std::size_t kMostTimedProcesses = 4096;
+constexpr std::size_t kLongestTimedHost = 256;
 constexpr std::string_view kCall = ": opCount ";
 constexpr std::size_t kMostSums = 64;  // communicators of a process
 
@@ -115,11 +115,11 @@ void CallTimes::add(std::string_view line) {
     if (!time) return;
     const Line read = parse_line(line);
     const auto* call = std::get_if<Collective>(&read.event);
-    if (call == nullptr || read.torn || read.record.host.size() > kLongestHost) return;
+    if (call == nullptr || read.torn || read.record.host.size() > kLongestTimedHost) return;
     const std::pair key(std::string(read.record.host), read.record.pid);
     auto found = processes_.find(key);
     if (found == processes_.end()) {
-        if (processes_.size() >= kMostProcesses) return;
+        if (processes_.size() >= kMostTimedProcesses) return;
         found = processes_.emplace(key, Process()).first;
         found->second.first = found->second.last = *time;
     }

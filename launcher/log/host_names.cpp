@@ -5,7 +5,7 @@
 namespace toporun::launcher {
 namespace {
 
-constexpr std::size_t kMostProcesses = 1 << 12;
+constexpr std::size_t kMostNamedProcesses = 1 << 12;
 constexpr std::size_t kMostOfProcess = 8;
 constexpr std::size_t kMostOfAll = 1 << 10;
 constexpr std::uint64_t kOften = 3;
@@ -31,7 +31,7 @@ void HostNames::count(std::int64_t pid, std::string_view name) {
     const auto known = of_process_.find(pid);
     if (known != of_process_.end())
         add(known->second, name, kMostOfProcess);
-    else if (of_process_.size() < kMostProcesses)
+    else if (of_process_.size() < kMostNamedProcesses)
         of_process_[pid].emplace(name, 1);
 }
 
