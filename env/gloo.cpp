@@ -18,7 +18,7 @@ std::optional<Setting> decide_gloo(const Inputs& inputs, const Setting& chosen) 
         return std::nullopt;
     const std::vector<int> used =
         listed_search(inputs.machine, search_context(inputs), parse_ifname(*chosen.value));
-    if (used.empty()) return std::nullopt;
+    if (used.size() != 1) return std::nullopt;  // which one the others reach is not known
     // One exact name: Gloo knows no prefix, no `=` and no `^` (PyTorch, ProcessGroupGloo).
     return settle(
         inputs,

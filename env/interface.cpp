@@ -93,7 +93,7 @@ std::string nic_list(const Inputs& inputs, const std::vector<int>& positions) {
     std::vector<std::string> parts;
     for (const int position : positions) {
         const Nic& nic = nic_at(inputs, position);
-        const std::string flaw = interface_flaw(inputs.machine, nic);
+        const std::string flaw = flaw_for_job(inputs, nic);
         parts.push_back(flaw.empty() ? nic.name : fmt::format("{} ({})", nic.name, flaw));
     }
     return parts.empty() ? "none" : join(parts, ", ");

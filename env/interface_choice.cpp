@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "base/text.hpp"
@@ -36,16 +37,6 @@ std::vector<int> without_bad(const std::vector<int>& list, const std::vector<Bad
                          [&](const BadInterface& one) { return one.position == position; }))
             rest.push_back(position);
     return rest;
-}
-
-std::vector<int> usable_interfaces(const Inputs& inputs) {
-    const std::string family = search_context(inputs).family;
-    std::vector<int> usable;
-    for (std::size_t i = 0; i < inputs.machine.nics.size(); ++i)
-        if (const Nic& nic = inputs.machine.nics[i];
-            interface_flaw(inputs.machine, nic, family).empty() && writable(nic))
-            usable.push_back(static_cast<int>(i));
-    return usable;
 }
 
 bool point_to_point(const Nic& nic) {
@@ -97,25 +88,40 @@ std::optional<int> first_of(const Inputs& inputs, const std::vector<int>& from, 
     return std::nullopt;
 }
 
-Way way_to_rendezvous(const Inputs& inputs, const std::vector<int>& usable) {
+/// By what the kernel or the addresses tell. Nothing is proven where the rendezvous is a name.
+Way proven_way(const Inputs& inputs, const std::vector<int>& from) {
     const auto peer = parse_ip(host_of(rendezvous_of(inputs)));
-    if (peer) {
-        if (const auto own =
-                first_of(inputs, usable, [&](const Nic& nic) { return has_address(nic, *peer); }))
-            return {own, true, "the rendezvous address is its own"};
-        if (const detect::Route* route = route_to(inputs, *peer))
-            if (const auto by_route = first_of(
-                    inputs, usable, [&](const Nic& nic) { return nic.name == route->interface; }))
-                return {by_route, true, "the kernel's route to the rendezvous leaves by it"};
-        if (const auto near =
-                first_of(inputs, usable, [&](const Nic& nic) { return in_subnet(nic, *peer); }))
-            return {near, true, "it is in the subnet of the rendezvous address"};
-    }
+    if (!peer) return {};
+    if (const auto own =
+            first_of(inputs, from, [&](const Nic& nic) { return has_address(nic, *peer); }))
+        return {own, true, "the rendezvous address is its own"};
+    if (const detect::Route* route = route_to(inputs, *peer))
+        if (const auto by_route = first_of(
+                inputs, from, [&](const Nic& nic) { return nic.name == route->interface; }))
+            return {by_route, true, "the kernel's route to the rendezvous leaves by it"};
+    if (const auto near =
+            first_of(inputs, from, [&](const Nic& nic) { return in_subnet(nic, *peer); }))
+        return {near, true, "it is in the subnet of the rendezvous address"};
+    return {};
+}
+
+Way way_to_rendezvous(const Inputs& inputs, const std::vector<int>& usable) {
+    if (Way way = proven_way(inputs, usable); way.proven) return way;
     if (const auto route =
             first_of(inputs, usable, [](const Nic& nic) { return nic.default_route; }))
         return {route, false, "it carries the default route"};
     if (usable.size() == 1) return {usable.front(), false, "it is the only interface left"};
     return {};
+}
+
+std::vector<int> usable_interfaces(const Inputs& inputs) {
+    const std::string family = search_context(inputs).family;
+    std::vector<int> usable;
+    for (std::size_t i = 0; i < inputs.machine.nics.size(); ++i)
+        if (const Nic& nic = inputs.machine.nics[i];
+            flaw_for_job(inputs, nic, family).empty() && writable(nic))
+            usable.push_back(static_cast<int>(i));
+    return usable;
 }
 
 double speed_of(const Inputs& inputs, int position) {
@@ -150,7 +156,7 @@ std::vector<BadInterface> unreachable(const Inputs& inputs, const std::vector<in
     std::vector<BadInterface> bad;
     for (const int position : own) {
         const Nic& nic = nic_at(inputs, position);
-        const std::string flaw = interface_flaw(inputs.machine, nic, family);
+        const std::string flaw = flaw_for_job(inputs, nic, family);
         if (!flaw.empty())
             bad.push_back({position, flaw});
         else if (shared && point_to_point(nic) && (rdma || !nic.speed_gbits))
@@ -191,7 +197,8 @@ void add_slow(const Inputs& inputs, const std::vector<int>& good, const Way& way
 }
 
 /// What stays of NCCL's own pick, `kept`, against the way to the rendezvous. Never gives up an
-/// interface of `kept` that is clearly faster.
+/// interface of `kept` that is clearly faster, and where sockets carry the data none without proof:
+/// the default route tells the way to the internet.
 void choose(const Inputs& inputs, const std::vector<int>& usable, const std::vector<int>& kept,
             const Way& way, InterfaceChoice& choice) {
     const std::vector<int> fast = fast_class(inputs, kept);
@@ -209,9 +216,13 @@ void choose(const Inputs& inputs, const std::vector<int>& usable, const std::vec
         choice.reason =
             "the rest of NCCL's own pick, which holds an interface that is at least twice as fast "
             "as the one with the route";
-    } else if (way.position) {
+    } else if (way.position && (way.proven || kept.empty() || data_over_rdma(inputs) ||
+                                kept == std::vector{*way.position})) {
         choice.positions = {*way.position};
         choice.reason = way.reason;
+    } else if (kept.size() == 1) {
+        choice.positions = kept;
+        choice.reason = "nothing else of NCCL's own pick can reach the other nodes";
     } else {
         choice.positions = kept.empty() ? usable : kept;
         choice.reason =
@@ -227,6 +238,16 @@ void keep_rest(const Way& way, const std::vector<int>& kept, InterfaceChoice& ch
 }
 
 }  // namespace
+
+std::string flaw_for_job(const Inputs& inputs, const Nic& nic, const std::string& family) {
+    std::string flaw = interface_flaw(inputs.machine, nic, family);
+    const bool doubted = flaw == "tunnel" || flaw == "virtual" || flaw == "link-local address";
+    if (!doubted) return flaw;
+    std::vector<int> all(inputs.machine.nics.size());
+    std::iota(all.begin(), all.end(), 0);
+    const Way way = proven_way(inputs, all);
+    return way.proven && &nic_at(inputs, *way.position) == &nic ? "" : flaw;
+}
 
 InterfaceChoice choose_interfaces(const Inputs& inputs, const std::vector<int>& own) {
     InterfaceChoice choice;

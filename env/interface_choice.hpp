@@ -8,6 +8,11 @@
 /// Which interfaces reach the other nodes of a job of several.
 namespace toporun::env {
 
+/// interface_flaw() for this job: what was only doubted, a VPN, is none where the rendezvous
+/// address shows that the other nodes are reached by it. `nic`: of inputs.machine.
+std::string flaw_for_job(const Inputs& inputs, const detect::Nic& nic,
+                         const std::string& family = {});
+
 /// An interface of NCCL's own pick that should not be in it, and why.
 struct BadInterface {
     int position = 0;

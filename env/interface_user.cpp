@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "env/interface_choice.hpp"
 
 namespace toporun::env {
 namespace {
@@ -20,7 +21,7 @@ std::string available(const Inputs& inputs) {
     std::vector<std::string> parts;
     for (const Nic& nic : inputs.machine.nics) {
         if (nic.addresses.empty()) continue;
-        const std::string flaw = interface_flaw(inputs.machine, nic);
+        const std::string flaw = flaw_for_job(inputs, nic);
         parts.push_back(flaw.empty() ? nic.name : fmt::format("{} ({})", nic.name, flaw));
     }
     return parts.empty() ? "none with an address" : join(parts, ", ");
@@ -99,7 +100,7 @@ void match_findings(const Inputs& inputs, const std::vector<int>& matched, const
     bool lo = false;
     for (const int position : matched) {
         const Nic& nic = nic_at(inputs, position);
-        const std::string flaw = interface_flaw(inputs.machine, nic);
+        const std::string flaw = flaw_for_job(inputs, nic);
         if (flaw == "loopback")
             lo = true;
         else if (!flaw.empty())

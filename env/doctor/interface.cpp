@@ -1,4 +1,5 @@
 #include "env/interface.hpp"
+#include "env/interface_choice.hpp"
 
 #include <fmt/format.h>
 
@@ -159,12 +160,12 @@ void unreachable_pick(const Patient& patient, Verdict& verdict) {
     std::vector<std::string> bad;
     std::vector<int> used = used_interfaces(patient);
     for (const int position : used) {
-        const std::string flaw = interface_flaw(patient.machine(), nic_at(patient, position));
+        const std::string flaw = flaw_for_job(patient.inputs, nic_at(patient, position));
         if (!flaw.empty())
             bad.push_back(fmt::format("{} ({})", nic_at(patient, position).name, flaw));
     }
     if (bad.empty()) return;
-    const bool first = !interface_flaw(patient.machine(), nic_at(patient, used.front())).empty();
+    const bool first = !flaw_for_job(patient.inputs, nic_at(patient, used.front())).empty();
     std::string fix = "set NCCL_SOCKET_IFNAME to the interface that the other nodes reach";
     for (const Setting& setting : patient.plan.settings)
         if (setting.name == kSocketIfname && setting.value)
