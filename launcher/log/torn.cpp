@@ -108,13 +108,14 @@ bool has_part_of_paths(std::string_view message) {
 }
 
 /// `Trees [0] 6/-1/-1->5->4 [1] ...` with something else within. NCCL's own line ends early at 1024
-/// bytes.
+/// bytes; before 2.8 it has two trees a channel, with `|` between, of which the first is read.
 bool is_cut_short(const Trees& trees, std::string_view message) {
     constexpr std::size_t kLongestWhole = 900;
     const std::size_t last = message.rfind('[');
     const auto channel =
         last == message.npos ? std::nullopt : Cursor(message.substr(last + 1)).number<int>();
     return message.size() < kLongestWhole && message.starts_with("Trees ") &&
+           message.find('|') == message.npos &&
            (trees.links.empty() || channel != trees.links.back().channel);
 }
 
