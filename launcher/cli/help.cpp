@@ -163,7 +163,7 @@ the run failed, the first cause (docs/report.md).
 A LOG is a file of any size, also packed by gzip or zstd; a directory of logs; '-' for standard
 input.
 
-      --explain             the log line by line, each with what it means below it, who wrote it and,
+      --explain             the log line by line, each with its meaning below it, who wrote it and,
                             where it tells of a failure, what to do; of a run its logs of NCCL
       --format FORMAT       text (default), json, md
       --json                the same as --format json, schema toporun.report/1; with --explain
