@@ -41,8 +41,8 @@ class Deliveries(DeliveryHelpers, Case):
                 self.assertEqual(counts, {name: 1})
 
     def test_to_the_group(self):
-        """Its worker is of the group too. It gets the signal from there and from torchrun: the kernel makes one of
-        two that come together."""
+        """Its worker is of the group too. It gets the signal from there and from torchrun, which may send TERM for
+        INT: the kernel makes one of two that come together."""
         command = ["torchrun", "--nproc_per_node=1", f"--master_port={harness.free_port()}", "--no_python"]
         for name in ("TERM", "INT"):
             with self.subTest(signal=name):
@@ -51,8 +51,8 @@ class Deliveries(DeliveryHelpers, Case):
                                  for prefix in PREFIXES)
                 self.assertEqual(bare[0], wrapped[0])
                 for _, counts in (bare, wrapped):
-                    self.assertEqual(list(counts), [name])
-                    self.assertLessEqual(counts[name], 2)
+                    self.assertIn(counts[name], (1, 2))
+                    self.assertLessEqual(set(counts), {name, "TERM"})
 
     def test_usr1_of_timeout(self):
         """torchrun dies of it and leaves its worker, which has it from the group."""
