@@ -39,7 +39,8 @@ constexpr Row kRows[] = {
     {"PCIE", "", {Form::server_card, kPeers}},
     {"NVL", "", {Form::server_card, kPeers}},
     {"SXM*", "", {Form::module, kPeers}},
-    {"H100", "HBM*", {Form::module, kPeers}},  // "H100 80GB HBM3": cards have PCIe or NVL instead
+    {"H100", "HBM3", {Form::module, kPeers}},  // "H100 80GB HBM3": cards have PCIe or NVL instead
+    {"H100", "HBM2", {Form::module, kPeers}},  // "H100 64GB HBM2"; "80GB HBM2e" is the PCIe card
     {"H800", "", {Form::module, kPeers}},
     {"H200", "", {Form::module, kPeers}},
     {"H20", "", {Form::module, kPeers}},

@@ -208,25 +208,34 @@ void missing(const Patient& patient, Verdict& verdict) {
         if (!gpu_at(patient, gpu).links.empty() && count_links(gpu_at(patient, gpu)).active == 0)
             return;
     const bool guest = patient.machine().virtual_machine;
-    // Boards of up to four modules have no switches, V100 boards of eight neither.
-    const auto capability = compute_capability(gpu_at(patient, sxm.front()));
+    // Boards of up to four modules have no switches, V100 boards of eight neither. Behind switches
+    // CUDA does not start without the fabric (NVIDIA/nccl-tests issue 260); elsewhere all runs.
+    const bool ampere =
+        compute_capability(gpu_at(patient, sxm.front())).value_or(kAmpere) >= kAmpere;
     const bool switches =
-        sxm.size() > 8 || (sxm.size() > 4 && capability.value_or(kAmpere) >= kAmpere);
+        patient.machine().nvswitch || sxm.size() > 8 || (sxm.size() > 4 && ampere);
+    const bool passed = guest && (ampere || switches);
     std::vector<std::string> words;
     for (const PathType path : paths) words.emplace_back(detect::path_name(path));
-    verdict.broken(
+    verdict.find(
+        switches || passed ? Severity::broken : Severity::slow,
         {.what = fmt::format("{} are SXM modules, but no pair has NVLink",
                              gpus_text(patient.machine(), sxm)),
          .evidence = fmt::format("{}: every pair is {}, with 0 NVLinks",
                                  gpu_at(patient, sxm.front()).name, join(words, " or ")),
-         .effect = "the GPUs fall back to PCIe, about a tenth of the bandwidth",
-         .fix = guest      ? "the hypervisor must pass the NVSwitches through, or run the fabric "
+         .effect = switches || passed
+                       ? "the GPUs fall back to PCIe, about a tenth of the bandwidth, or CUDA does "
+                         "not start (error 802)"
+                       : "the GPUs talk over PCIe, about a tenth of the bandwidth",
+         .fix = passed     ? "the hypervisor must pass the NVSwitches through, or run the fabric "
                              "manager in its shared mode"
                 : switches ? "systemctl start nvidia-fabricmanager"
                            : "nvidia-smi nvlink -s",
-         .remark = guest      ? ""
+         .remark = passed     ? ""
                    : switches ? "of the driver's version, then look at nvidia-smi nvlink -s; in a "
                                 "guest at the passthrough of the NVSwitches"
+                   : !ampere  ? "normal for modules on adapters or boards for one; on a board that "
+                                "joins them look for Xid messages in dmesg, reset the GPUs or reboot"
                               : "look for Xid messages in dmesg, reset the GPUs or reboot; where "
                                 "they are some of a board of eight, look at nvidia-fabricmanager "
                                 "and, in a guest, at the passthrough of the NVSwitches"});
@@ -328,7 +337,8 @@ constexpr Check kChecks[] = {
       "GPUs whose NVLinks are all down: a fault on SXM boards, normal for cards without bridge"},
      all_down},
     {{"nvlink-missing", kFamily, Severity::broken,
-      "whether SXM modules reach each other by NVLink at all: fabric manager, passthrough"},
+      "whether SXM modules reach each other by NVLink at all: fabric manager, passthrough; slow, "
+      "where the board has no NVSwitches"},
      missing},
     {{"nvlink-missing-pair", kFamily, Severity::slow,
       "whether every pair of a board with NVSwitches has NVLink"},

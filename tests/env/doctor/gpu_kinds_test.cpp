@@ -53,6 +53,7 @@ const std::vector<Row>& rows() {
          .server = true,
          .peers = true,
          .capability = 90},
+        {.name = "NVIDIA H100 80GB HBM2e", .server = true, .peers = true, .capability = 90},
         {.name = "NVIDIA H100 64GB HBM2",
          .sxm = true,
          .server = true,

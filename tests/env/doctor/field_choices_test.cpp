@@ -1,0 +1,33 @@
+#include <doctest/doctest.h>
+
+#include "case_machines.hpp"
+#include "detect/import/import.hpp"
+#include "files.hpp"
+
+/// Machines of reports on which something wrong was said or chosen.
+namespace toporun::tests {
+namespace {
+
+Machine field_machine(const std::string& file) {
+    const std::string text = read_file(std::string(TOPORUN_TEST_DATA) + "/env/field/" + file);
+    const detect::Capture capture{"capture.txt", text};
+    return detect::import_captures({&capture, 1});
+}
+
+TEST_CASE("modules on adapters have no NVLink, and everything runs") {
+    const env::Finding found =
+        finding(examine(field_machine("v100-sxm2-adapter.txt")), "nvlink-missing");
+    CHECK(found.severity == env::Severity::slow);
+    CHECK(found.effect.find("CUDA") == std::string::npos);
+    CHECK(found.remark.find("normal for modules on adapters") != std::string::npos);
+    CHECK(finding(examine(with_gpus(8, "NVIDIA A100-SXM4-80GB", PathType::SYS)), "nvlink-missing")
+              .severity == env::Severity::broken);
+    Machine guest = with_gpus(2, "NVIDIA H100 80GB HBM3", PathType::PHB);
+    guest.virtual_machine = true;
+    CHECK(finding(examine(guest), "nvlink-missing").severity == env::Severity::broken);
+    CHECK_FALSE(
+        has(examine(with_gpus(2, "NVIDIA H100 80GB HBM2e", PathType::PHB)), "nvlink-missing"));
+}
+
+}  // namespace
+}  // namespace toporun::tests
