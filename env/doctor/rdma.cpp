@@ -18,12 +18,38 @@ using detect::PathType;
 
 constexpr std::string_view kFamily = "rdma";
 
+/// The ports that are up.
+std::vector<int> usable_ports(const Patient& patient) {
+    std::vector<int> ports = verbs_ports(patient.machine());
+    std::erase_if(ports, [&](int port) { return !rdma_usable(nic_at(patient, port)); });
+    return ports;
+}
+
 /// The ports that serve a GPU: within PXB of one.
 bool near_a_gpu(const Patient& patient, int nic) {
     for (const int gpu : patient.inputs.visible)
         if (nic_path(patient.machine(), gpu, nic).value_or(PathType::SYS) <= PathType::PXB)
             return true;
     return false;
+}
+
+/// A GPU has the port within PXB, and none that is up is as near to it.
+bool is_missed(const Patient& patient, int nic, const std::vector<int>& up) {
+    for (const int gpu : patient.inputs.visible) {
+        const auto path = nic_path(patient.machine(), gpu, nic);
+        if (path.value_or(PathType::SYS) > PathType::PXB) continue;
+        const auto left = nearest_path(patient.machine(), gpu, up);
+        if (!left || *left > *path) return true;
+    }
+    return false;
+}
+
+/// The port has a place on the bus, and none that is up shares its adapter. Where the bus is not
+/// told it may be the second port of one, which is often not cabled (NVIDIA/nccl-tests issue 188).
+bool has_own_adapter(const Patient& patient, int nic, const std::vector<int>& up) {
+    return nic_at(patient, nic).pci && std::all_of(up.begin(), up.end(), [&](int port) {
+               return nic_at(patient, port).pci.has_value();
+           });
 }
 
 /// Another usable port of the same adapter: the second one is often not cabled.
@@ -71,15 +97,15 @@ std::vector<std::string> port_names(const Patient& patient, const std::vector<in
 
 void port_down(const Patient& patient, Verdict& verdict) {
     const std::vector<int> ports = verbs_ports(patient.machine());
+    const std::vector<int> usable = usable_ports(patient);
+    const std::size_t up = usable.size();
     std::vector<int> needed, others;
-    int up = 0;
     for (const int port : ports) {
-        const Nic& nic = nic_at(patient, port);
-        if (rdma_usable(nic))
-            ++up;
-        else if (near_a_gpu(patient, port) && !has_usable_twin(patient, port))
+        if (rdma_usable(nic_at(patient, port)) || has_usable_twin(patient, port)) continue;
+        if (is_missed(patient, port, usable))
             needed.push_back(port);
-        else if (!has_usable_twin(patient, port) && patient.machine().gpu_nic_paths.empty())
+        else if (patient.machine().gpu_nic_paths.empty() ||
+                 (near_a_gpu(patient, port) && has_own_adapter(patient, port, usable)))
             others.push_back(port);
     }
     if (up == 0 || !maybe_several_nodes(patient)) return;

@@ -29,5 +29,21 @@ TEST_CASE("modules on adapters have no NVLink, and everything runs") {
         has(examine(with_gpus(2, "NVIDIA H100 80GB HBM2e", PathType::PHB)), "nvlink-missing"));
 }
 
+TEST_CASE("the second port of a card without a cable is missed by no GPU") {
+    CHECK_FALSE(
+        has(examine(field_machine("dual-port-card.txt"), {}, doctor_job(2, 8)), "rdma-port-down"));
+    // Two adapters below each switch, by their places on the bus two cards: one is not in use.
+    Machine machine = healthy_node();
+    for (std::size_t gpu = 0; gpu < 8; ++gpu)
+        for (std::size_t nic = 2; nic < machine.nics.size(); ++nic)
+            if ((nic - 2) / 2 == gpu / 2) machine.gpu_nic_paths[gpu][nic] = PathType::PXB;
+    machine.nics[2].port_state = machine.nics[2].state = "down";
+    const env::Finding found = finding(examine(machine, {}, doctor_job(2, 8)), "rdma-port-down");
+    CHECK(found.severity == env::Severity::note);
+    machine.nics[3].port_state = machine.nics[3].state = "down";
+    CHECK(finding(examine(machine, {}, doctor_job(2, 8)), "rdma-port-down").severity ==
+          env::Severity::slow);
+}
+
 }  // namespace
 }  // namespace toporun::tests
