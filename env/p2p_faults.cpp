@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "env/match_known_bad.hpp"
+#include "env/nccl_defaults.hpp"
 #include "env/p2p.hpp"
 
 namespace toporun::env {
@@ -40,8 +41,7 @@ std::optional<P2pFault> acs_fault(const Inputs& inputs, const PairMatrix& matrix
         inputs.machine.virtual_machine
             ? ""
             : "as root, until the next boot, for each bridge above the GPUs (lspci -tv) that shows "
-              "ReqRedir+ (lspci -vvv), or ACS off in the BIOS; " +
-                  stop_gap(inputs),
+              "ReqRedir+ (lspci -vvv), or ACS off in the BIOS",
         {}};
     bool unknown = false;
     for (const auto& [a, b] : pcie) {
@@ -51,10 +51,12 @@ std::optional<P2pFault> acs_fault(const Inputs& inputs, const PairMatrix& matrix
     }
     if (!fault.pairs.empty()) {
         fault.evidence = "ACS request redirect is on between " + pairs_text(fault.pairs);
+        if (!fault.remark.empty()) fault.remark += "; " + stop_gap(inputs);
         return fault;
     }
     if (!unknown || !inputs.machine.software.acs_redirect.value_or(false)) return std::nullopt;
     fault.what += ", for which GPU pairs is not known";
+    if (!fault.remark.empty()) fault.remark += "; NCCL_P2P_DISABLE=1 if P2P hangs until then";
     fault.evidence = "ACS request redirect is on at a bridge above a GPU";
     return fault;
 }
@@ -73,12 +75,19 @@ std::optional<P2pFault> known_bad_fault(const Inputs& inputs, const profiles::Kn
         if (listed(a) && listed(b)) fault.pairs.emplace_back(a, b);
     if (fault.pairs.empty()) return std::nullopt;
     const auto& software = inputs.machine.software;
+    // `pcie` holds what some version or CPU brings that this may be.
+    const LevelDefault level = default_p2p_level(inputs, static_cast<int>(gpus->size()));
+    const PairMatrix matrix(inputs.machine);
+    const bool by_default = std::any_of(
+        fault.pairs.begin(), fault.pairs.end(),
+        [&](const GpuPair& pair) { return matrix.path(pair.first, pair.second) <= level.level; });
     fault.evidence = fmt::format(
-        "{} x {}, driver {}, NCCL would use P2P between {}; row {} of known-bad.toml (confidence "
+        "{} x {}, driver {}, {} use P2P between {}; row {} of known-bad.toml (confidence "
         "{}): {}",
         gpus->size(), inputs.machine.gpus[static_cast<std::size_t>(gpus->front())].name,
-        software.driver.value_or("unknown"), pairs_text(fault.pairs), row.row, row.confidence,
-        row.source);
+        software.driver.value_or("unknown"),
+        by_default ? "NCCL would" : "NCCL of some versions or CPUs that this may be would",
+        pairs_text(fault.pairs), row.row, row.confidence, row.source);
     return fault;
 }
 
@@ -94,10 +103,10 @@ std::vector<P2pFault> p2p_faults(const Inputs& inputs, const PairMatrix& matrix,
                 faults.push_back(std::move(*fault));
     if (auto fault = acs_fault(inputs, matrix, pcie)) faults.push_back(std::move(*fault));
     if (inputs.machine.software.iommu_translating.value_or(false))
-        faults.push_back({"iommu-translating", "the IOMMU translates GPU traffic",
-                          "IOMMU groups of a translating kind", "boot with iommu=pt",
-                          "amd_iommu=off or intel_iommu=off if it stays; " + stop_gap(inputs),
-                          pcie});
+        faults.push_back(
+            {"iommu-translating", "the IOMMU translates GPU traffic",
+             "a translating domain by the IOMMU groups or the kernel's log", "boot with iommu=pt",
+             "amd_iommu=off or intel_iommu=off if it stays; " + stop_gap(inputs), pcie});
     return faults;
 }
 

@@ -32,7 +32,7 @@ void iommu(const Patient& patient, Verdict& verdict) {
     if (!*translating || patient.machine().virtual_machine) return;
     verdict.find(all_linked(patient) ? Severity::note : Severity::slow,
                  {.what = "the IOMMU translates the traffic of AMD GPUs",
-                  .evidence = "IOMMU groups of a translating kind",
+                  .evidence = "a translating domain by the IOMMU groups or the kernel's log",
                   .effect = "RCCL hung on GPUs without xGMI (ROCm/rccl issue 1129), and host "
                             "copies are slower",
                   .fix = "boot with iommu=pt"});

@@ -45,5 +45,21 @@ TEST_CASE("the second port of a card without a cable is missed by no GPU") {
           env::Severity::slow);
 }
 
+TEST_CASE("a redirect of unknown pairs sets nothing and does not say so") {
+    const Machine machine = field_machine("acs-two-ports.txt");
+    const auto made = plan(machine, job(2));
+    CHECK_FALSE(exported(made, "NCCL_P2P_DISABLE"));
+    CHECK_FALSE(exported(made, "NCCL_P2P_LEVEL"));
+    CHECK(finding(examine(machine), "acs-redirect").remark.find("toporun sets it") ==
+          std::string::npos);
+}
+
+TEST_CASE("P2P of some versions is not called NCCL's choice") {
+    const auto made = plan(field_machine("would-use-p2p.txt"), job(4));
+    REQUIRE(has_finding(made, "p2p-known-bad"));
+    for (const auto& found : made.findings)
+        CHECK(found.evidence.find("NCCL would use P2P") == std::string::npos);
+}
+
 }  // namespace
 }  // namespace toporun::tests
