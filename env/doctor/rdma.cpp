@@ -310,6 +310,18 @@ void ib_disabled(const Patient& patient, Verdict& verdict) {
     for (const int port : verbs_ports(patient.machine()))
         if (rdma_usable(nic_at(patient, port))) usable.push_back(port_name(nic_at(patient, port)));
     if (usable.empty()) return;
+    const auto on = [&](const char* name) { return user_number(patient, name) != 0; };
+    const bool rack = !visible_gpus(patient, is_rack_gpu).empty() && on("NCCL_CUMEM_ENABLE") &&
+                      on("NCCL_MNNVL_ENABLE");
+    if (rack)
+        return verdict.note(
+            {.what = "NCCL_IB_DISABLE switches RDMA off although ports are up",
+             .evidence =
+                 assigned("NCCL_IB_DISABLE", *user_value(patient.inputs, "NCCL_IB_DISABLE")),
+             .effect = "data between racks goes by TCP; inside a rack NVLink carries it, if IMEX "
+                       "works",
+             .fix = "unset NCCL_IB_DISABLE",
+             .remark = "where the job spans racks; inside one it may stay"});
     verdict.slow({.what = "NCCL_IB_DISABLE switches RDMA off although ports are up",
                   .evidence = fmt::format(
                       "{}; up: {}",

@@ -18,6 +18,7 @@ struct SettingRow {
     int nccl_until = 0;
     bool several_nodes = false;  ///< concerns jobs that may have several nodes
     bool efa = false;            ///< concerns hosts with EFA adapters
+    bool rack = false;           ///< concerns trays of an NVLink rack (GB200, GB300)
     bool nvidia = false;         ///< concerns NVIDIA's library, not RCCL
     std::string_view what;       ///< after "NAME: "
     std::string_view effect;

@@ -54,6 +54,28 @@ TEST_CASE("a redirect of unknown pairs sets nothing and does not say so") {
           std::string::npos);
 }
 
+TEST_CASE("inside a rack NVLink carries the data, and two variables take it away") {
+    struct Row {
+        std::string name, value, id;
+        env::Severity severity;
+    };
+    const Machine machine = field_machine("gb200-tray.txt");
+    for (const Row& row :
+         std::vector<Row>{{"NCCL_CUMEM_ENABLE", "0", "variable-dangerous", env::Severity::slow},
+                          {"NCCL_MNNVL_ENABLE", "0", "variable-for-debugging", env::Severity::note},
+                          {"NCCL_IB_DISABLE", "1", "ib-disabled", env::Severity::note}}) {
+        CAPTURE(row.name);
+        const auto set = user({{row.name, row.value}});
+        CHECK(finding(examine(machine, set, doctor_job(2, 4)), row.id).severity == row.severity);
+        CHECK_FALSE(has(examine(machine, set, doctor_job(1, 4)), row.id));
+    }
+    const auto both = user({{"NCCL_IB_DISABLE", "1"}, {"NCCL_MNNVL_ENABLE", "0"}});
+    CHECK(finding(examine(machine, both, doctor_job(2, 4)), "ib-disabled").severity ==
+          env::Severity::slow);
+    CHECK_FALSE(has(examine(healthy_node(), user({{"NCCL_CUMEM_ENABLE", "0"}}), doctor_job(2, 8)),
+                    "variable-dangerous"));
+}
+
 TEST_CASE("P2P of some versions is not called NCCL's choice") {
     const auto made = plan(field_machine("would-use-p2p.txt"), job(4));
     REQUIRE(has_finding(made, "p2p-known-bad"));
