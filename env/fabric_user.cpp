@@ -30,12 +30,12 @@ void hca_findings(const Inputs& inputs, const PortRoles& roles, std::vector<Find
     if (more.empty() || !takes_kept) return;
     std::vector<std::string> words;
     for (const int port : roles.kept) words.push_back(printable(port_name(nic_at(inputs, port))));
-    findings.push_back(
-        {"ib-hca-extra", Severity::slow,
-         fmt::format("NCCL_IB_HCA={} also takes {}", shell_word(*value), more.front()),
-         fmt::format("left out by toporun: {}", join(more, ", ")),
-         "GPUs' data may go by storage or management ports, or twice by one port",
-         fmt::format("NCCL_IB_HCA={}", shell_word("=" + join(words, ","))), ""});
+    findings.push_back({"ib-hca-extra", Severity::slow,
+                        fmt::format("NCCL_IB_HCA={} takes {}", shell_word(*value), more.front()),
+                        fmt::format("left out by toporun: {}", join(more, ", ")),
+                        "GPUs' data may go by storage or management ports, or twice by one port",
+                        fmt::format("export NCCL_IB_HCA={}", shell_word("=" + join(words, ","))),
+                        ""});
 }
 
 /// The user's index selects an entry that is empty or not routed. One finding for the first port.

@@ -279,6 +279,9 @@ void hca_no_match(const Patient& patient, Verdict& verdict) {
 void hca_prefix(const Patient& patient, Verdict& verdict) {
     const auto value = user_value(patient.inputs, "NCCL_IB_HCA");
     if (!value) return;
+    // What is to be exported was said with toporun's own list.
+    for (const Finding& said : patient.plan.findings)
+        if (said.id == "ib-hca-extra") return;
     const HcaList list = parse_hca_list(*value);
     if (list.exact || list.exclude) return;
     for (const HcaEntry& entry : list.entries) {

@@ -20,11 +20,19 @@ constexpr int kPlainEthernetMtu = 1500;
 /// "active_mtu" of a port without interface: the largest verbs MTU that fits into 1500.
 constexpr int kSmallVerbsMtu = 1024;
 
+/// The NCCL_IB_HCA of the job, the user's or the plan's, leaves the port out.
+bool is_left_out(const Patient& patient, const Nic& nic) {
+    auto value = user_value(patient.inputs, "NCCL_IB_HCA");
+    for (const Setting& setting : patient.plan.settings)
+        if (!value && setting.name == "NCCL_IB_HCA") value = setting.value;
+    return value && !parse_hca_list(*value).takes(nic);
+}
+
 /// RoCE ports that are up and whose table is known.
 std::vector<const Nic*> ports_with_gids(const Patient& patient, Verdict& verdict) {
     std::vector<const Nic*> ports;
     for (const Nic& nic : patient.machine().nics) {
-        if (!is_roce(nic) || !rdma_usable(nic)) continue;
+        if (!is_roce(nic) || !rdma_usable(nic) || is_left_out(patient, nic)) continue;
         if (nic.gids.empty())
             verdict.unknown("the GID tables");
         else
@@ -122,7 +130,7 @@ void no_routable_gid(const Patient& patient, Verdict& verdict) {
 void small_mtu(const Patient& patient, Verdict& verdict) {
     std::vector<std::string> small;
     for (const Nic& nic : patient.machine().nics) {
-        if (!is_roce(nic) || !rdma_usable(nic) || !nic.mtu) continue;
+        if (!is_roce(nic) || !rdma_usable(nic) || !nic.mtu || is_left_out(patient, nic)) continue;
         const bool own_interface = nic.name != nic.rdma_device;
         const int limit = own_interface ? kPlainEthernetMtu : kSmallVerbsMtu;
         if (*nic.mtu <= limit) small.push_back(fmt::format("{} {}", nic.name, *nic.mtu));
@@ -140,7 +148,7 @@ void mtu_differs(const Patient& patient, Verdict& verdict) {
     std::map<int, std::vector<std::string>> by_mtu;
     for (const Nic& nic : patient.machine().nics)
         if (nic.kind == NicKind::roce && rdma_usable(nic) && nic.mtu && nic.speed_gbits &&
-            *nic.speed_gbits >= 100 && nic.master.empty())
+            *nic.speed_gbits >= 100 && nic.master.empty() && !is_left_out(patient, nic))
             by_mtu[*nic.mtu].push_back(nic.name);
     if (by_mtu.size() < 2 || !maybe_several_nodes(patient)) return;
     std::vector<std::string> words;

@@ -76,6 +76,19 @@ TEST_CASE("inside a rack NVLink carries the data, and two variables take it away
                     "variable-dangerous"));
 }
 
+TEST_CASE("one finding on NCCL_IB_HCA, with the list that toporun would set") {
+    const env::Diagnosis found = examine(field_machine("hca-extra-and-prefix.txt"),
+                                         user({{"NCCL_IB_HCA", "mlx5_1"}}), doctor_job(2, 8));
+    CHECK_FALSE(has(found, "ib-hca-prefix"));
+    CHECK(finding(found, "ib-hca-extra").fix.starts_with("export NCCL_IB_HCA==mlx5_0:1,"));
+    CHECK(finding(found, "ib-hca-extra").what.find("also") == std::string::npos);
+}
+
+TEST_CASE("a port that carries no data of the job may have a small MTU") {
+    CHECK_FALSE(has(examine(field_machine("mtu-of-left-out-port.txt"), {}, doctor_job(2, 8)),
+                    "roce-mtu-small"));
+}
+
 TEST_CASE("P2P of some versions is not called NCCL's choice") {
     const auto made = plan(field_machine("would-use-p2p.txt"), job(4));
     REQUIRE(has_finding(made, "p2p-known-bad"));
