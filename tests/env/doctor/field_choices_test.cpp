@@ -96,5 +96,11 @@ TEST_CASE("P2P of some versions is not called NCCL's choice") {
         CHECK(found.evidence.find("NCCL would use P2P") == std::string::npos);
 }
 
+TEST_CASE("P2P that a patched driver allows on RTX 30 is in the table, too") {
+    CHECK(
+        finding(examine(field_machine("patched-3090.txt")), "known-bad").evidence.find("row 45") !=
+        std::string::npos);
+}
+
 }  // namespace
 }  // namespace toporun::tests
