@@ -58,10 +58,8 @@ void add_adapters(const RunFacts& facts, Findings& found) {
     finding.what = fmt::format("{} of {} nodes use{} other RDMA ports than the rest", odd.size(),
                                adapters.size(), odd.size() == 1 ? "s" : "");
     finding.evidence = example;
-    finding.effect =
-        "rings run over as many adapters as the node with fewest has, or connect ports of "
-        "different networks";
-    finding.fix = fmt::format("ibstat; toporun doctor  # on {}", odd.front());
+    finding.effect = kAdaptersDifferEffect;
+    finding.fix = kAdaptersDifferFix;
     found.push_back(std::move(finding));
 }
 

@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "env/filled_in.hpp"
 #include "env/plan.hpp"
+#include "launcher/report/closed_loop.hpp"
 
 namespace toporun::launcher {
 namespace {
@@ -120,10 +121,7 @@ constexpr FactMeaning kMeanings[] = {
     {"nccl", "NCCL's version", env::Severity::broken,
      "versions are not made to work together: hangs and wrong sizes",
      "use one container image or environment on every node"},
-    // NCCL joins the channels of two nodes by position, not by name: fewer devices cost bandwidth.
-    {"hcas", "the RDMA devices", env::Severity::slow,
-     "the node with fewer or slower devices sets the pace",
-     "ibstat on each of these nodes: is a port down, or an adapter missing"},
+    {"hcas", "the RDMA devices", env::Severity::slow, kAdaptersDifferEffect, kAdaptersDifferFix},
     {"gpus", "the GPUs", env::Severity::slow,
      "the slowest GPU sets the pace, and a missing one fails the ranks that want it",
      "toporun doctor on the node that differs; take it out of the job (--exclude)"},

@@ -50,6 +50,8 @@ TEST_CASE("the node whose adapters differ from the others' is named") {
     CHECK(found[0].id == "adapter-sets-differ");
     CHECK(found[0].what == "1 of 3 nodes uses other RDMA ports than the rest");
     CHECK(found[0].evidence == "node-c: without mlx5_1:1/IB with mlx5_2:1/RoCE");
+    CHECK(found[0].effect == toporun::launcher::kAdaptersDifferEffect);
+    CHECK(found[0].fix == toporun::launcher::kAdaptersDifferFix);
     adapters.erase("node-c");  // another order is no difference
     CHECK(ids_of(facts).empty());
 }

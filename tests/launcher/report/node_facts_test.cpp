@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "facts.hpp"
+#include "launcher/report/closed_loop.hpp"
 
 namespace toporun::launcher {
 namespace {
@@ -153,6 +154,8 @@ TEST_CASE("names of RDMA devices cost bandwidth at most") {
     REQUIRE(found.size() == 1);
     CHECK(found.front().id == "nodes-differ-hcas");
     CHECK(found.front().severity == env::Severity::slow);
+    CHECK(found.front().effect == kAdaptersDifferEffect);  // the words of NCCL's log's finding
+    CHECK(found.front().fix == kAdaptersDifferFix);
 }
 
 TEST_CASE("what a node does not know is no difference") {
