@@ -179,7 +179,11 @@ class Attendant {
     void take_signal() {
         const int signal = static_cast<int>(info_.ssi_signo);
         if (signal == SIGCHLD) return reap();
-        if (info_.ssi_code > 0) return;  // a key press: the command has it from the terminal
+        if (info_.ssi_code > 0) {  // a key press: the command has it from the terminal
+            // Of a terminal that is gone the kernel tells the leader of the session alone.
+            if (signal == SIGHUP && ::getsid(0) == ::getpid()) forward(signal);
+            return;
+        }
         const auto sender = static_cast<pid_t>(info_.ssi_pid);
         if (sender == child_ || sender == witness_) return;  // never echo its own signal
         if (!has_link_) return forward(signal);

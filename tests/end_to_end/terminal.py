@@ -50,6 +50,20 @@ class KeyPresses(Case):
             return terminal.finish(), record.counts()
         self.assertEqual(self.compare_runs(run), (0, {"WINCH": 1}))
 
+    def test_a_terminal_that_goes_away(self):
+        """The kernel tells the leader of the session alone, which toporun is behind `ssh -t`."""
+        def run(prefix):
+            record = Record(self)
+            terminal = Terminal(self, [*prefix, RECORD_SIGNALS, record.path])
+            record.wait_for("ready", terminal.wait_until)
+            nothing = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nothing, terminal.terminal)
+            os.close(nothing)
+            record.wait_for("HUP")
+            os.kill(terminal.pid, signal.SIGUSR2)
+            return terminal.finish(), record.counts().get("HUP")
+        self.assertEqual(self.compare_runs(run)[1], 1)
+
     def test_ctrl_c_ends_a_command_that_does_not_handle_it(self):
         def run(prefix):
             terminal = Terminal(self, [*prefix, "sh", "-c", "echo started; exec sleep 1000"])
