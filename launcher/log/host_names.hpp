@@ -6,7 +6,6 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <vector>
 
 namespace toporun::launcher {
 
@@ -23,11 +22,12 @@ class HostNames {
     std::optional<std::string> right(std::int64_t pid, std::string_view name) const;
 
   private:
-    using Counts = std::map<std::string, std::uint64_t, std::less<>>;
+    using Counts = std::map<std::string, std::uint64_t, std::less<>>;  ///< by names backwards
     static void add(Counts& counts, std::string_view name, std::size_t most);
-    static std::vector<std::string_view> right_ones(const Counts& counts);
-    static std::optional<std::string> choose(const std::vector<std::string_view>& names,
-                                             std::string_view name);
+    template <class Each>
+    static void for_related(const Counts& counts, const std::string& key, const Each& each);
+    static bool is_right(const Counts& counts, const Counts::value_type& one);
+    static std::optional<std::string> choose(const Counts& counts, std::string_view name);
 
     std::unordered_map<std::int64_t, Counts> of_process_;
     Counts of_all_;

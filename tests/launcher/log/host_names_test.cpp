@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+
 using toporun::launcher::HostNames;
 
 namespace {
@@ -49,4 +51,15 @@ TEST_CASE("processes of one number on two hosts have both names") {
     for (int i = 0; i < 4; ++i) names.count(7, "node-b");
     CHECK(names.right(7, "node-a") == "node-a");
     CHECK(names.right(7, "2node-b") == "node-b");
+}
+
+TEST_CASE("containers whose processes have one number keep all their names") {
+    HostNames names;
+    for (int round = 0; round < 5; ++round)
+        for (int host = 0; host < 40; ++host) names.count(20, "pod-" + std::to_string(100 + host));
+    for (int host = 0; host < 40; ++host) {
+        const std::string name = "pod-" + std::to_string(100 + host);
+        CHECK(names.right(20, name) == name);
+        CHECK(names.right(20, "0x5" + name) == name);
+    }
 }
