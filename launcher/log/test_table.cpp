@@ -59,6 +59,17 @@ struct Side {
     std::uint64_t wrong = 0;
 };
 
+/// A count, from a million on as `1.34218e+08`; the largest error of old versions, N/A and numbers
+/// below one are none.
+std::uint64_t wrong_values(std::string_view word) {
+    constexpr double kMost = 1e18;
+    if (const auto count = number_of<std::uint64_t>(word)) return *count;
+    const auto rounded = number_of<double>(word);
+    return rounded && word.find("e+") != word.npos && *rounded >= 1 && *rounded <= kMost
+               ? static_cast<std::uint64_t>(*rounded)
+               : 0;
+}
+
 /// Time in us, algbw, busbw, and the largest error (old versions) or the number of wrong values.
 std::optional<Side> side_of(const std::string_view* words, std::uint64_t bytes) {
     const auto time = number_of<double>(words[0]);
@@ -71,7 +82,7 @@ std::optional<Side> side_of(const std::string_view* words, std::uint64_t bytes) 
     if (!(std::abs(expected - *algbw) <= kRounding + kOfTime * expected)) return std::nullopt;
     constexpr double kMostFactor = 2.01;  // of a bus bandwidth
     if (!(*busbw <= kMostFactor * *algbw + kRounding * 2)) return std::nullopt;
-    return Side{*algbw, *busbw, number_of<std::uint64_t>(words[3]).value_or(0)};
+    return Side{*algbw, *busbw, wrong_values(words[3])};
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ struct TestRow {
 
 /// True of a row and of few other lines, by its end alone: a number or "N/A" behind two blanks.
 inline bool may_be_test_row(std::string_view line) {
-    constexpr std::size_t kLeast = 60, kLastColumn = 8;
+    constexpr std::size_t kLeast = 60, kLastColumn = 12;  // `1.34218e+08`
     if (line.size() < kLeast) return false;
     std::size_t at = line.size();
     while (at > 0 && (line[at - 1] == '\r' || line[at - 1] == ' ')) --at;

@@ -42,6 +42,11 @@ TEST_CASE("rows of old and new versions are read, behind prefixes of launchers t
         "  2.12    4.11    N/A");
     REQUIRE(wrong);
     CHECK(wrong->wrong == 12);
+    const auto many = parse_test_row(
+        "     8388608       2097152     float     sum      -1   3597.6    2.33    4.52  1e+06  "
+        "3955.7    2.12    4.11  1.34218e+08");
+    REQUIRE(many);
+    CHECK(many->wrong == 135218000);
     const auto one_side = parse_test_row(
         "     8388608         32768     float    none      -1   3597.6    2.33    2.04      0      "
         "N/A     N/A     N/A    N/A");
