@@ -17,6 +17,24 @@
 namespace toporun::launcher {
 namespace {
 
+std::string lower_case(std::string text) {
+    std::transform(text.begin(), text.end(), text.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return text;
+}
+
+bool has_any(std::string_view text, std::initializer_list<std::string_view> words) {
+    return std::any_of(words.begin(), words.end(),
+                       [&](std::string_view word) { return text.find(word) != text.npos; });
+}
+
+/// Whether a mapping policy, or a parameter's name and value, may put rank 0 on another host than
+/// the first: sequential, by a file, none on the own host.
+bool places_first_rank(const std::string& text) {
+    const std::string lower = lower_case(text);
+    return has_any(lower, {"seq", "nolocal", "rankfile", "rank_file", "no_schedule_local"});
+}
+
 /// MCA parameters from where Open MPI reads them: command line, environment, the user's file, the
 /// site's file.
 class Parameters {
@@ -36,6 +54,14 @@ class Parameters {
     std::string first(std::initializer_list<const char*> names) const {
         for (const char* name : names)
             if (const std::string value = variable(set_, name); !value.empty()) return value;
+        return {};
+    }
+
+    /// A parameter that may say where rank 0 starts, "" for none.
+    std::string placing() const {
+        for (const auto& [name, value] : set_)
+            if (has_any(name, {"rmaps", "rankfile"}) && places_first_rank(name + "=" + value))
+                return name;
         return {};
     }
 
@@ -65,12 +91,6 @@ class Parameters {
 
     Environment set_;
 };
-
-std::string lower_case(std::string text) {
-    std::transform(text.begin(), text.end(), text.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    return text;
-}
 
 Places read_places(const std::vector<Context>& contexts, const Parameters& parameters,
                    const Environment& environment, const Host& host) {
@@ -199,7 +219,7 @@ FirstHost read_first_host(const std::vector<Context>& contexts, const Places& pl
         for (const Given& given : context.scan.given) {
             const bool places_ranks =
                 given.meaning == Meaning::rank_file || given.name == "order-nodes" ||
-                (given.meaning == Meaning::map_policy && given.value.starts_with("seq"));
+                (given.meaning == Meaning::map_policy && places_first_rank(given.value));
             if (places_ranks)
                 first.unknown = fmt::format("'{}' says where rank 0 starts", given.name);
             named = named || given.meaning == Meaning::hosts || given.meaning == Meaning::host_file;
@@ -291,6 +311,10 @@ Command recognise_openmpi(Command command, const Site& site, int major,
     const std::string away = settle_places(command.job, places, host);
     if (!away.empty())
         command.first_host = read_first_host(contexts, places, environment, host, true);
+    if (const std::string name = parameters.placing(); !away.empty() && !name.empty()) {
+        command.first_host = {};
+        command.first_host.unknown = fmt::format("'{}' says where rank 0 starts", printable(name));
+    }
     places.hosts = distinct_hosts(places.hosts, host);
     command.job = read_counts(std::move(command.job), contexts, places, true);
     if (each) command.job.ranks_per_node = each;

@@ -198,6 +198,12 @@ TEST_CASE("where nobody can say where rank 0 starts it is said why") {
     facts.addresses = {"10.0.0.7"};
     CHECK(reason_of("mpirun --map-by seq -np 4 -H node-b:2,node-c:2 python t.py", facts)
               .ends_with("'map-by' says where rank 0 starts"));
+    CHECK(reason_of("mpirun --mca rmaps seq -np 4 -H node-b:2,node-c:2 python t.py", facts)
+              .ends_with("'rmaps' says where rank 0 starts"));
+    CHECK(reason_of("mpirun --map-by node:NOLOCAL -np 4 -H node-b:2,node-c:2 python t.py", facts)
+              .ends_with("'map-by' says where rank 0 starts"));
+    CHECK(reason_of("mpirun --mca orte_rankfile rf -np 4 -H node-b:2,node-c:2 python t.py", facts)
+              .ends_with("'orte_rankfile' says where rank 0 starts"));
     CHECK(reason_of("mpirun -np 4 --hostfile missing python t.py", facts)
               .ends_with("the hosts of the ranks are not known here"));
     CHECK(reason_of(line, facts, {{"ranks"}, false}).empty());
