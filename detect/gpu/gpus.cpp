@@ -118,9 +118,12 @@ Gpu merge(const NvmlGpu& told, int index, const std::vector<Gpu>& on_bus) {
 void note_faults(const NvmlGpu& told, const Gpu& gpu, std::vector<std::string>& notes) {
     if (!gpu.pci) {
         const std::string words = printable(told.failure.data());
-        notes.push_back(
-            fmt::format("NVML: GPU {} does not answer{}; it may have fallen off the bus", gpu.index,
-                        words.empty() ? "" : " (" + words + ")"));
+        const std::string why = words.empty() ? "" : " (" + words + ")";
+        notes.push_back(told.failure_code == nvml::kNoPermission
+                            ? fmt::format("NVML: GPU {} is not for this process{}", gpu.index, why)
+                            : fmt::format("NVML: GPU {} does not answer{}; it may have fallen off "
+                                          "the bus",
+                                          gpu.index, why));
     }
     for (const std::string& fault : fabric_faults(told.fabric_health))
         notes.push_back(fmt::format("GPU {}: NVLink fabric: {}", gpu.index, fault));

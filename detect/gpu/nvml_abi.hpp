@@ -12,6 +12,7 @@ using Device = void*;
 
 inline constexpr Result kSuccess = 0;
 inline constexpr Result kInvalidArgument = 2;
+inline constexpr Result kNoPermission = 4;  ///< a GPU of others: counted, but not to be asked
 inline constexpr unsigned kMostLinks = 36;  ///< NVML_NVLINK_MAX_LINKS of CUDA 13; 18 before
 inline constexpr unsigned kOldMostLinks = 18;
 inline constexpr int kP2pRead = 0;  ///< nvmlGpuP2PCapsIndex_t

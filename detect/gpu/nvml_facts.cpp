@@ -76,7 +76,7 @@ void take_nvml_facts(const NvmlGpu& told, Gpu& gpu) {
     replace(gpu.pcie_width_now, told.pcie_width_now);
     gpu.persistence = known_flag(told.persistence);
     gpu.ecc = known_flag(told.ecc);
-    if (told.failure[0] != '\0' || told.pci[0] == '\0') gpu.responding = false;
+    if (told.pci[0] == '\0' && told.failure_code != nvml::kNoPermission) gpu.responding = false;
     if (told.compute_mode != kUnknownNumber)  // 1, exclusive to a thread, is of the past
         gpu.compute_mode = kComputeModes[told.compute_mode];
     if (told.uncorrected_errors != kUnknownSize) gpu.uncorrected_errors = told.uncorrected_errors;

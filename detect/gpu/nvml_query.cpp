@@ -220,6 +220,7 @@ void ask_gpus(const Functions& f, NvmlReport& report, Devices& devices) {
             ask_gpu(f, devices[index], report.gpus[index]);
         } else {
             devices[index] = nullptr;  // a GPU that has fallen off the bus keeps its index
+            report.gpus[index].failure_code = code;
             copy_text(report.gpus[index].failure, f.nvmlErrorString(code));
         }
     }

@@ -34,6 +34,7 @@ struct NvmlGpu {
     std::array<char, 96> name{};
     std::array<char, 96> uuid{};
     std::array<char, 96> failure{};  ///< why the driver gives no handle: NVML's words
+    std::int32_t failure_code = 0;   ///< nvmlReturn_t of that
     std::uint64_t memory_bytes = 0;  ///< 0 unknown
     std::uint64_t memory_used_bytes = kUnknownSize;
     std::int32_t mig = kUnknownNumber;                 ///< 0, 1

@@ -424,6 +424,10 @@ TEST_CASE("a GPU without a handle says why") {
     lost.responding = false;
     CHECK(machine.gpus[0] == lost);
     CHECK(has_note(machine, "NVML: GPU 0 does not answer (GPU is lost); it may have fallen off"));
+    const Machine others = look(Tree(), "gpu denied A\ngpu 00000000:19:00.0 B\n");
+    REQUIRE(others.gpus.size() == 2);
+    CHECK_FALSE(others.gpus[0].responding);  // a GPU of another job is not broken
+    CHECK(has_note(others, "NVML: GPU 0 is not for this process (Insufficient Permissions)"));
 }
 
 TEST_CASE("the driver's version is read from open and from closed kernel modules") {

@@ -1,6 +1,6 @@
 // A stand-in for libnvidia-ml.so.1. It reads what it shall be from the file "<its own path>.conf":
-//   gpu BUS_ID NAME...        one GPU, in order; BUS_ID "lost": no address; "gone": no handle
-//   link INDEX PEER COUNT     COUNT active NVLinks of a GPU; PEER is a bus id, or "hidden"
+//   gpu BUS_ID NAME...        one GPU, in order; BUS_ID "lost": no address; "gone", "denied": no
+//   handle link INDEX PEER COUNT     COUNT active NVLinks of a GPU; PEER is a bus id, or "hidden"
 //   down INDEX COUNT          COUNT NVLinks that are down
 //   asleep INDEX COUNT        COUNT NVLinks in their sleep state, partner hidden
 //   set INDEX FACT VALUE      a fact of a GPU, or of each of its links; what is not set is not
@@ -182,6 +182,7 @@ API Result nvmlInit_v2() {
 #endif
 API const char* nvmlErrorString(Result code) {
     if (code == 18) return "Driver/library version mismatch";
+    if (code == kNoPermission) return "Insufficient Permissions";
     return code == kGpuIsLost ? "GPU is lost" : "Driver Not Loaded";
 }
 API Result nvmlDeviceGetCount_v2(unsigned* count) {
@@ -191,6 +192,7 @@ API Result nvmlDeviceGetCount_v2(unsigned* count) {
 API Result nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
     if (index >= stub().gpus.size() && !garbage()) return kInvalidArgument;
     *device = const_cast<StubGpu*>(&stub().gpus.at(index % stub().gpus.size()));
+    if (gpu_of(*device).pci == "denied") return kNoPermission;
     return gpu_of(*device).pci == "gone" ? kGpuIsLost : kSuccess;
 }
 API Result nvmlDeviceGetPciInfo_v3(void* device, PciInfo* pci) {
