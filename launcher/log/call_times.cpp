@@ -64,6 +64,12 @@ std::optional<double> stamp_at(std::string_view text, double& step) {
     return seconds;
 }
 
+bool goes_by_ring(Function function) {
+    return function == Function::all_reduce || function == Function::all_gather ||
+           function == Function::reduce_scatter || function == Function::broadcast ||
+           function == Function::reduce;
+}
+
 }  // namespace
 
 std::optional<double> stamp_seconds(std::string_view text, double& step) {
@@ -121,9 +127,13 @@ void CallTimes::add(std::string_view line) {
     if (found == processes_.end()) {
         if (processes_.size() >= kMostTimedProcesses) return;
         found = processes_.emplace(key, Process()).first;
-        found->second.first = found->second.last = *time;
+        found->second.first = found->second.last = found->second.previous = *time;
     }
     Process& process = found->second;
+    constexpr double kOutOfOrder = 2;  // s
+    process.goes_back |= *time < process.last - kOutOfOrder;
+    process.longest_gap = std::max(process.longest_gap, *time - process.previous);
+    process.previous = *time;
     process.first = std::min(process.first, *time);
     process.last = std::max(process.last, *time);
     process.step = std::max(process.step, step);
@@ -134,10 +144,8 @@ void CallTimes::add(std::string_view line) {
     const bool room = process.sums.size() < kMostSums || process.sums.contains(call->communicator);
     Process::Sum& sum = room ? process.sums[call->communicator] : process.sums.begin()->second;
     ++sum.calls;
-    if (!size || !factor)
+    if (!size || !factor || !goes_by_ring(call->function))
         ++process.unsized;
-    else if (call->function == Function::recv)
-        sum.received += static_cast<double>(*size);
     else
         sum.bus_bytes += static_cast<double>(*size) * *factor;
 }
@@ -151,6 +159,7 @@ std::optional<FlightEstimate> CallTimes::estimate(double gbytes_per_s) const {
     constexpr double kBest = 1.0, kLikely = 0.8, kWorst = 0.5;
     constexpr double kLeastLatency = 7e-6, kLikelyLatency = 25e-6, kMostLatency = 100e-6;
     constexpr double kGigabyte = 1e9;
+    constexpr double kLongestGap = 0.5, kImpossible = 1.05;
     if (!(gbytes_per_s > 0)) return std::nullopt;
     FlightEstimate out;
     for (const auto& entry : processes_) {
@@ -163,14 +172,16 @@ std::optional<FlightEstimate> CallTimes::estimate(double gbytes_per_s) const {
         double least = 0, likely = 0, most = 0;
         for (const auto& row : process.sums) {
             const Process::Sum& sum = row.second;
-            const double bytes = std::max(sum.bus_bytes, sum.received);
-            const double transfer = bytes / (gbytes_per_s * kGigabyte);
+            const double transfer = sum.bus_bytes / (gbytes_per_s * kGigabyte);
             const auto calls = static_cast<double>(sum.calls);
             // Communicators may be in flight at the same time: at the least the longest alone.
             least = std::max(least, transfer / kBest + calls * kLeastLatency);
             likely += transfer / kLikely + calls * kLikelyLatency;
             most += transfer / kWorst + calls * kMostLatency;
         }
+        if (process.goes_back || process.longest_gap >= kLongestGap * window ||
+            least > kImpossible * (window + process.step))
+            return std::nullopt;
         out.share += std::min(1.0, likely / window);
         out.low += std::min(1.0, least / (window + process.step));
         out.high += std::min(1.0, most / (window - process.step));

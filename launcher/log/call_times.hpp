@@ -34,8 +34,11 @@ class CallTimes {
     /// Whole lines of a log. Those without a call or without a time are passed over: of a block
     /// whose first call has no time, all.
     void add_lines(std::string_view lines);
-    /// With `gbytes_per_s` of bus bandwidth. Nothing when the log has too few calls with times, or
-    /// they span less than ten steps of the stamps.
+    /// With `gbytes_per_s` of bus bandwidth of a ring. Nothing when the log has too few calls with
+    /// times, or they span less than ten steps of the stamps; when the stamps go back or one pause
+    /// is most of their time (two runs, a clock that was set); when the calls could not have been
+    /// made in it; and when more than a tenth are sends, receives or AlltoAll, which share a kernel
+    /// and go other ways than a ring.
     std::optional<FlightEstimate> estimate(double gbytes_per_s) const;
 
   private:
@@ -44,16 +47,17 @@ class CallTimes {
     struct Process {
         double first = 0, last = 0;
         double step = 0;
-        /// Sizes times the factor of the bus bandwidth, and calls, by communicator; received bytes
-        /// go the other way at the same time.
+        /// Sizes times the factor of the bus bandwidth, and calls, by communicator.
         struct Sum {
             double bus_bytes = 0;
-            double received = 0;
             std::uint64_t calls = 0;
         };
+        double previous = 0;
+        double longest_gap = 0;  ///< between one call and the next
+        bool goes_back = false;  ///< the stamps do, by seconds
         std::map<std::uint64_t, Sum> sums;
         std::uint64_t calls = 0;
-        std::uint64_t unsized = 0;  ///< calls of unknown size or number of ranks
+        std::uint64_t unsized = 0;  ///< calls of unknown size or number of ranks, or no ring's
     };
 
     std::map<std::pair<std::string, std::int64_t>, Process> processes_;

@@ -20,12 +20,11 @@ void estimate_in_flight(const CallTimes& times, RunFacts& facts) {
     measured.operations = estimate->calls;
     constexpr double kPercent = 100;
     measured.notes.push_back(fmt::format(
-        "in-flight share estimated, between {:.1f} % and {:.1f} %: {} calls of {} processes, by "
-        "their "
-        "sizes and NCCL's model of the ring ({:g} GB/s), over {:.0f} s of time stamps; waiting for "
-        "late ranks is not in it",
+        "in-flight share estimated from the transfers alone, {:.1f} to {:.1f} %: {} calls of {} "
+        "process{}, by their sizes and NCCL's model of the ring ({:g} GB/s), over {:.1f} s of time "
+        "stamps; waiting for late ranks comes on top",
         kPercent * estimate->low, kPercent * estimate->high, estimate->calls, estimate->processes,
-        *bandwidth, estimate->window_seconds));
+        estimate->processes == 1 ? "" : "es", *bandwidth, estimate->window_seconds));
 }
 
 }  // namespace toporun::launcher

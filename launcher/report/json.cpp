@@ -139,7 +139,6 @@ Json collectives_array(const profiler::Measured& measured, const LogSummary& log
 
 /// Tables of nccl-tests.
 Json tests_array(const LogSummary& log) {
-    const auto model = ring_model_gbytes_per_s(log);
     Json rows = Json::array();
     for (const LogTest& test : log.tests) {
         rows.push_back({{"function", or_null(test.function)},
@@ -150,7 +149,7 @@ Json tests_array(const LogSummary& log) {
                         {"most_bytes", test.most_bytes},
                         {"peak_busbw_gbytes_per_s", test.peak_gbytes_per_s},
                         {"peak_bytes", test.peak_bytes},
-                        {"model_busbw_gbytes_per_s", or_null(model)},
+                        {"model_busbw_gbytes_per_s", or_null(model_gbytes_per_s(log, test))},
                         {"wrong", test.wrong}});
     }
     return rows;

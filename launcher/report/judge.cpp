@@ -92,7 +92,10 @@ std::string end_text(const RunFacts& facts) {
 }
 
 bool share_above_limit(const RunFacts& facts) {
-    return facts.measured.in_flight && *facts.measured.in_flight > facts.comm_limit;
+    const profiler::Measured& measured = facts.measured;
+    const bool estimated = measured.label == profiler::Label::estimated;
+    const auto& certain = estimated ? measured.in_flight_smallest : measured.in_flight;
+    return certain && *certain > facts.comm_limit;
 }
 
 std::string share_percent(const RunFacts& facts, double share) {

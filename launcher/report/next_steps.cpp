@@ -13,7 +13,9 @@ constexpr std::size_t kSteps = 3;
 /// not known). Lost records make a share too small, so that it bounds nothing from above.
 std::string gain_text(const RunFacts& facts, double share) {
     if (facts.measured.lost > 0) return "the gain is unknown, records were lost";
-    return fmt::format("0 to {} less time (bounded)", share_percent(facts, share));
+    const bool estimated = facts.measured.label == profiler::Label::estimated;
+    return fmt::format("0 to {} less time ({})", share_percent(facts, share),
+                       estimated ? "estimated" : "bounded");
 }
 
 /// Mean size of an operation in bytes; nothing when no size is known.
@@ -119,8 +121,11 @@ std::vector<std::string> next_steps(const RunFacts& facts) {
     add_unknown_share_step(facts, steps);
     add_fixes(found, env::Severity::note, steps);
     constexpr double kNotTheLimit = 0.15;  // whatever limit the user asked to be warned at
-    if (steps.empty() && facts.measured.in_flight.value_or(1) < kNotTheLimit &&
-        facts.measured.lost == 0) {
+    const profiler::Measured& measured = facts.measured;
+    const double most = measured.label == profiler::Label::estimated
+                            ? measured.in_flight_largest.value_or(1)
+                            : measured.in_flight.value_or(1);
+    if (steps.empty() && most < kNotTheLimit && facts.measured.lost == 0) {
         steps.push_back("communication is not the limit here: look at compute and data loading");
     }
     if (steps.empty()) steps.push_back("read the report for what NCCL chose and why");

@@ -63,7 +63,7 @@ void add_fall(const LogSummary& log, const LogTest& test, std::vector<env::Findi
 }
 
 void add_below_model(const LogSummary& log, const LogTest& test, std::vector<env::Finding>& found) {
-    const std::optional<double> model = ring_model_gbytes_per_s(log);
+    const std::optional<double> model = model_gbytes_per_s(log, test);
     if (!model || test.most_bytes < kLarge || test.peak_gbytes_per_s >= kFarBelow * *model) return;
     env::Finding finding;
     finding.id = "test-below-model";
@@ -97,6 +97,11 @@ std::optional<double> ring_model_gbytes_per_s(const LogSummary& log) {
     return best;
 }
 
+/// Other functions are not told apart, and AlltoAll and sendrecv go other ways than a ring.
+std::optional<double> model_gbytes_per_s(const LogSummary& log, const LogTest& test) {
+    return test.function == "AllReduce" ? ring_model_gbytes_per_s(log) : std::nullopt;
+}
+
 std::vector<env::Finding> test_findings(const RunFacts& facts) {
     std::vector<env::Finding> found;
     for (const LogTest& test : facts.log.tests) {
@@ -116,7 +121,7 @@ std::vector<std::string> test_lines(const LogSummary& log) {
                         test.op.empty() || test.op == "none" ? "" : " " + test.op,
                         format_bytes(test.least_bytes), format_bytes(test.most_bytes),
                         test.peak_gbytes_per_s, format_bytes(test.peak_bytes));
-        if (const auto model = ring_model_gbytes_per_s(log))
+        if (const auto model = model_gbytes_per_s(log, test))
             line += fmt::format(", {:.0f} % of the {:g} GB/s of NCCL's model (estimated)",
                                 100 * test.peak_gbytes_per_s / *model, *model);
         if (test.wrong > 0) line += fmt::format("; {} wrong values", test.wrong);

@@ -52,22 +52,43 @@ TEST_CASE("the share is sizes through the model over the time between the calls"
     CHECK(estimate->low == doctest::Approx(0.175).epsilon(0.01));
     CHECK(estimate->share == doctest::Approx(0.175 / 0.8 * 1.01).epsilon(0.01));
     CHECK(estimate->high == doctest::Approx(0.35 * 1.01 / 0.99).epsilon(0.01));
-    const auto slow = times.estimate(0.1);
+    const auto slow = times.estimate(1.7);
     REQUIRE(slow);
     CHECK(slow->high == 1);
+    CHECK_FALSE(times.estimate(0.1));  // these calls could not have been made
     CHECK_FALSE(times.estimate(0));
 }
 
-TEST_CASE(
-    "communicators in flight together count once at the least, what is received goes beside") {
+TEST_CASE("communicators in flight together count once at the least") {
     CallTimes times;
     for (int second = 0; second <= 100; ++second)
-        times.add_lines(call("Send", 25000000, second) + call("Recv", 25000000, second) +
-                        call("Broadcast", 50000000, second, 7, 2));
+        times.add_lines(call("Reduce", 100000, second) + call("Broadcast", 50000000, second, 7, 2));
     const auto estimate = times.estimate(1);
     REQUIRE(estimate);
-    CHECK(estimate->low == doctest::Approx(0.2).epsilon(0.02));      // the broadcast alone
-    CHECK(estimate->share == doctest::Approx(0.375).epsilon(0.02));  // 0.1 + 0.2 at 80 %
+    CHECK(estimate->low == doctest::Approx(0.2).epsilon(0.02));  // the broadcast alone
+    CHECK(estimate->share == doctest::Approx(0.2505).epsilon(0.02));
+}
+
+TEST_CASE("sends, receives and AlltoAll have no estimate: they share kernels and take other ways") {
+    for (const char* function : {"Send", "Recv", "AlltoAll"}) {
+        CallTimes times;
+        for (int second = 0; second <= 100; ++second)
+            times.add_lines(call("AllReduce", 25000000, second) + call(function, 1000, second));
+        CHECK_FALSE(times.estimate(10));
+    }
+}
+
+TEST_CASE("stamps that go back, two runs in one file and impossible rates give no estimate") {
+    const auto estimated = [](const auto& second_of) {
+        CallTimes times;
+        for (int i = 0; i <= 100; ++i) times.add_lines(call("AllReduce", 25000000, second_of(i)));
+        return times.estimate(10).has_value();
+    };
+    CHECK(estimated([](int i) { return i; }));
+    CHECK_FALSE(estimated([](int i) { return 200 - i * 3 / 2; }));            // ends with 50
+    CHECK_FALSE(estimated([](int i) { return i < 50 ? i + 100 : i - 50; }));  // set back
+    CHECK_FALSE(estimated([](int i) { return i < 50 ? i : i + 1000; }));      // two runs
+    CHECK_FALSE(estimated([](int i) { return i / 50 * 11; }));                // two bursts
 }
 
 TEST_CASE("without times, with few calls or a short window nothing is estimated") {
