@@ -14,6 +14,7 @@ namespace toporun::detect {
 namespace {
 
 constexpr std::string_view kNoDevices = "No devices were found";
+constexpr std::string_view kNoAnswer = "ERR!";  ///< in place of a value that the GPU did not give
 /// The tool did not reach the driver: it says nothing of the GPUs.
 constexpr std::string_view kFailures[] = {
     "NVIDIA-SMI has failed",
@@ -139,17 +140,25 @@ class SmiReader {
         }
     }
 
-    /// "0  NVIDIA A100-SXM...  On | 00000000:07:00.0 Off | 0"
+    /// "0  NVIDIA A100-SXM...  On | 00000000:07:00.0 Off | 0". A GPU that does not answer may have
+    /// "ERR!" for its number, which is then the next one, and for its address.
     bool first_line(const std::vector<std::string_view>& field) {
         const auto left = words(field[0]);
         const auto middle = words(field[1]);
         if (left.size() < 2 || middle.empty()) return false;
-        const auto index = first_of_list(left[0]);
+        auto index = first_of_list(left[0]);
         const auto pci = PciAddress::parse(middle[0]);
-        if (!index || !pci) return false;
+        const bool no_index = left[0] == kNoAnswer, no_pci = middle[0] == kNoAnswer;
+        if ((!index && !no_index) || (!pci && !no_pci)) return false;
+        // The second line of a GPU has its fan and its memory in the same places.
+        if ((no_index || no_pci) && (second_line_ || field[1].find('/') != std::string_view::npos))
+            return false;
+        if (!index) index = last_index_ + 1;
+        last_index_ = *index;
         gpu_ = gpus_.at(*index);
         if (gpu_ == nullptr) return true;
         gpu_->pci = pci;
+        if (no_index || no_pci) gpu_->responding = false;
         const std::string_view mode = left.back();
         std::string_view name = trim(field[0].substr(left[0].size()));
         if (mode == "On" || mode == "Off" || mode == "N/A") {
@@ -167,9 +176,8 @@ class SmiReader {
 
     /// "N/A   50C    P0    60W / 250W" and "0%      Default"
     void state(std::string_view left, std::string_view right) {
-        constexpr std::string_view kUnknown = "ERR!";
         const auto word = words(left);  // fan, temperature, performance state
-        if (word.size() >= 3 && word[1] == kUnknown && word[2] == kUnknown)
+        if (word.size() >= 3 && word[1] == kNoAnswer && word[2] == kNoAnswer)
             gpu_->responding = false;
         gpu_->compute_mode =
             compute_mode(trim(right.substr(std::min(right.find(' '), right.size()))));
@@ -179,14 +187,18 @@ class SmiReader {
     void memory(std::string_view field) {
         const std::size_t slash = field.find('/');
         if (slash == std::string_view::npos) return;
-        gpu_->memory_used_bytes = mebibytes(field.substr(0, slash));
-        gpu_->memory_bytes = mebibytes(field.substr(slash + 1));
+        const std::string_view used = trim(field.substr(0, slash));
+        const std::string_view all = trim(field.substr(slash + 1));
+        if (used == kNoAnswer && all == kNoAnswer) gpu_->responding = false;
+        gpu_->memory_used_bytes = mebibytes(used);
+        gpu_->memory_bytes = mebibytes(all);
     }
 
     const Lines& lines_;
     Reading reading_;
     GpuList gpus_;
     Gpu* gpu_ = nullptr;
+    int last_index_ = -1;
     std::vector<PciAddress> lost_;  ///< the driver has no handle of them
     bool second_line_ = false, devices_over_ = false, none_ = false;
     std::optional<std::string> driver_;

@@ -126,6 +126,31 @@ TEST_CASE("GPUs that do not answer, that are prohibited and that had errors") {
     CHECK(asked.gpus[0].uncorrected_errors == 5);
 }
 
+TEST_CASE("GPUs that give neither address nor number nor memory") {
+    const detect::Machine machine = import_data("nvidia_smi/no-answer.txt");
+    REQUIRE(machine.gpus.size() == 4);
+    CHECK_FALSE(machine.gpus[0].responding);
+    CHECK(machine.gpus[0].pci->text() == "0000:21:00.0");
+    CHECK(machine.gpus[1].index == 1);
+    CHECK(machine.gpus[1].name == "NVIDIA A30");
+    CHECK(machine.gpus[1].responding == false);
+    CHECK_FALSE(machine.gpus[1].pci);
+    CHECK(machine.gpus[2].index == 2);  // said by its place alone
+    CHECK(machine.gpus[2].responding == false);
+    CHECK(machine.gpus[2].pci->text() == "0000:81:00.0");
+    CHECK(machine.gpus[3].responding == false);
+    CHECK_FALSE(machine.gpus[3].memory_bytes);
+    // The second line of a GPU is no GPU, not even where the first one is lost.
+    const detect::Machine cut = import_text(
+        "| NVIDIA-SMI 535.183.01   Driver Version: 535.183.01   CUDA Version: 12.2 |\n"
+        "|ERR!  ERR! ERR!    ERR! / 165W |     ERR! / ERR!     |    ERR!      Default |\n"
+        "|   1  NVIDIA A30           On  |             ERR! Off |                 ERR! |\n"
+        "|ERR!  ERR! ERR!    ERR! / 165W |     ERR! / ERR!     |    ERR!         ERR! |\n");
+    REQUIRE(cut.gpus.size() == 1);
+    CHECK(cut.gpus[0].index == 1);
+    CHECK(cut.gpus[0].responding == false);
+}
+
 TEST_CASE("what nvidia-smi says without a GPU or a driver") {
     const detect::Machine none = import_text("No devices were found\n");
     CHECK(none.gpus_known);
