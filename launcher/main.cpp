@@ -1,6 +1,5 @@
 #include <fcntl.h>
 
-#include <cstdio>
 #include <exception>
 
 #include "base/error.hpp"
@@ -22,15 +21,22 @@ constexpr int kUsage = 2;
 constexpr int kFailedBeforeStart = 125;
 
 /// Keeps descriptors 0 to 2 from being reused when the caller closed them; close-on-exec, so the
-/// command gets them closed, as it would without toporun.
+/// command gets them closed, as it would without toporun. What a subcommand prints to a closed
+/// standard output must fail as on a full disk: that one cannot be written.
 void occupy_standard_descriptors() {
     for (int fd = 0; fd < 3; ++fd)
-        if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", O_RDWR | O_CLOEXEC);
+        if (::fcntl(fd, F_GETFD) < 0)
+            ::open("/dev/null", (fd == 1 ? O_RDONLY : O_RDWR) | O_CLOEXEC);
 }
 
 int print(const std::string& text) {
-    std::fputs(text.c_str(), stdout);
-    return std::fflush(stdout) == 0 ? 0 : kUsage;
+    try {
+        launcher::print(text);
+        return 0;
+    } catch (const Error& fault) {
+        Console().error(fault.what());
+        return kUsage;
+    }
 }
 
 int help(const Arguments& arguments) {

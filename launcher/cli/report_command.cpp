@@ -179,7 +179,9 @@ int report_command(const Arguments& arguments, const Console&) {
     std::vector<std::string> names = arguments.positional;
     for (std::string& name : names) {
         if (name == "/dev/stdin") name = "-";
-        if (name.empty()) name = ".";  // as a run is named that was started here
+        if (name.empty())  // most often a variable of a script that is not set
+            throw Error("an empty name stands for no log", {},
+                        "name a run directory or a log; '.' is this directory");
     }
     if (names.empty()) {
         const std::string newest = newest_run(environment_map());

@@ -144,6 +144,30 @@ class HostileLogs(Case):
         self.assertEqual(report["nccl"]["networks"][-1], "IB")
 
 
+class Refusals(Case):
+    """What cannot be read or printed ends with status 2 and words that say why."""
+
+    def test_an_empty_name(self):
+        with open(os.path.join(self.work, "job.log"), "wb") as file:
+            file.write(b"node-a:1:1 [0] NCCL INFO Using network IB\n")
+        for names in ([""], ["--explain", ""], ["job.log", ""]):
+            done = self.run_command([TOPORUN, "report", *names])
+            self.assertEqual((done.returncode, done.stdout), (2, b""), done)
+            self.assertIn(b"an empty name", done.stderr)
+
+    def test_nowhere_to_print(self):
+        with open(os.path.join(self.work, "job.log"), "wb") as file:
+            file.write(b"node-a:1:1 [0] NCCL INFO Using network IB\n")
+        for words in (["report", "job.log"], ["report", "--explain", "job.log"], ["report", "--json", "job.log"],
+                      ["detect"], ["env", "--json"], ["doctor"], ["doctor", "--list"], ["profiles", "list"], ["--help"],
+                      ["--version"]):
+            for redirection in (">&-", ">/dev/full"):
+                done = self.run_command(["bash", "-c", f'"$@" {redirection}', "bash", TOPORUN, *words])
+                with self.subTest(words=words, redirection=redirection):
+                    self.assertEqual(done.returncode, 2, done)
+                    self.assertIn(b"cannot write to standard output", done.stderr)
+
+
 class Memory(Case):
     def most_kib(self, lines, *options):
         """`lines`: pieces of a log, which come through a pipe."""
