@@ -216,7 +216,8 @@ Form form(const Pattern& pattern) {
             {{"pattern", pattern_name(pattern.pattern)},
              {"channels", text_of(pattern.channels)},
              {"intra", fmt::format("{:g}", pattern.intra_gbytes_per_s)},
-             {"inter", fmt::format(" and {:g} GB/s between nodes", pattern.inter_gbytes_per_s)},
+             {"inter", fmt::format(", {:g} GB/s between nodes if there are several",
+                                   pattern.inter_gbytes_per_s)},
              {"path", pattern.intra_type}}};
 }
 Form form(const Affinity& affinity) {

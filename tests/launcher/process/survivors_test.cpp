@@ -1,7 +1,9 @@
 #include "launcher/process/survivors.hpp"
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,14 +44,14 @@ class StandIn {
 
     /// Ends a worker as if it did so by itself, and waits until it is gone.
     void end_worker(std::size_t i) const {
-        const std::vector<ProcessInfo> ended = process_tree(worker(i));
+        const auto handle = static_cast<int>(::syscall(SYS_pidfd_open, worker(i), 0));
         ::kill(worker(i), SIGKILL);
-        while (!still_running(ended).empty()) ::usleep(1000);
+        pollfd ended{handle, POLLIN, 0};
+        CHECK(::poll(&ended, 1, -1) == 1);
+        ::close(handle);
     }
 
   private:
-    pid_t worker_of(std::size_t i) const { return workers_.at(i); }
-
     [[noreturn]] static void supervise(int told) {
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         ::prctl(PR_SET_CHILD_SUBREAPER, 1);
