@@ -2,7 +2,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <exception>
 #include <filesystem>
+#include <functional>
 #include <utility>
 
 #include "base/error.hpp"
@@ -79,23 +81,78 @@ int report_run(const std::string& directory, const std::string& format) {
     return 0;
 }
 
+/// Reads files and keeps in words what of them could not be read.
+class LogReading {
+  public:
+    explicit LogReading(const LogFiles& logs) : notes_(logs.unlisted) {
+        if (logs.further > 0)
+            notes_.push_back(fmt::format(
+                "{}{} further files of directories were not read, at most {} are: name them, or a "
+                "directory of fewer",
+                logs.further >= kMostFurtherFiles ? "more than " : "", logs.further,
+                kMostLogFiles));
+    }
+
+    /// `read` hands over the lines of `file` and sets `any` when there is one. A file that was only
+    /// found in a directory is none to fail for. False: nothing of it could be read.
+    bool read(const LogFile& file, const bool& any, const std::function<LogEnd()>& read) {
+        try {
+            if (read() == LogEnd::cut)
+                notes_.push_back(fmt::format(
+                    "{} ends early: it is packed and its end is missing, or is still written",
+                    file.name == "-" ? "standard input" : "'" + printable(file.name) + "'"));
+            whole_ = true;
+        } catch (const Error& fault) {
+            if (!file.found) throw;
+            if (!first_) first_ = std::current_exception();
+            notes_.push_back(
+                fmt::format("{}: {}", fault.what(), any ? "read up to there" : "left out"));
+            return any;
+        }
+        return true;
+    }
+    /// Throws the first fault when no file could be read to its end.
+    void check() const {
+        if (first_ && !whole_) std::rethrow_exception(first_);
+    }
+    std::vector<std::string> notes() const {
+        constexpr std::size_t kMost = 8;
+        if (notes_.size() <= kMost) return notes_;
+        std::vector<std::string> notes(notes_.begin(), notes_.begin() + kMost);
+        notes.push_back(fmt::format("{} more files were not read whole", notes_.size() - kMost));
+        return notes;
+    }
+
+  private:
+    std::vector<std::string> notes_;
+    std::exception_ptr first_;
+    bool whole_ = false;
+};
+
 /// All that logs say of one run.
-RunFacts read_logs(const std::vector<std::string>& names) {
+RunFacts read_logs(const LogFiles& logs) {
     RunFacts facts;
     facts.tool_version = kVersion;
     facts.job.launcher = "unknown";
     LogModel model;
     failures::FailureLog failures;
     CallTimes times;
-    for (const std::string& file : log_files(names)) {
-        facts.logs.push_back(file == "-" ? "standard input" : file);
+    LogReading reading(logs);
+    for (const LogFile& file : logs.files) {
+        facts.logs.push_back(file.name == "-" ? "standard input" : file.name);
         failures.begin_file(facts.logs.back());
         failures::LogScan scan(model, failures);
-        read_log_blocks(file, [&](std::string_view lines, bool cut) {
+        bool any = false;
+        const TakeLines take = [&](std::string_view lines, bool cut) {
+            any = true;
             scan.add(lines, cut);
             if (!cut) times.add_lines(lines);
-        });
+        };
+        if (!reading.read(file, any, [&] { return read_log_blocks(file.name, take); }))
+            facts.logs.pop_back();
     }
+    reading.check();
+    facts.notes = reading.notes();
     facts.failure = failures.verdict();
     facts.line_findings = failures.evidence().findings;
     facts.interfaces = failures.evidence().interfaces;
@@ -105,7 +162,7 @@ RunFacts read_logs(const std::vector<std::string>& names) {
 }
 
 int report_logs(const std::vector<std::string>& names, const std::string& format) {
-    const RunFacts facts = read_logs(names);
+    const RunFacts facts = read_logs(log_files(names));
     if (format == "json")
         print(report_json(facts));
     else
@@ -119,62 +176,75 @@ explain::PageForm page_form(const std::string& format) {
 }
 
 /// NCCL's logs in a run directory.
-std::vector<std::string> run_logs(const std::string& directory) {
-    std::vector<std::string> logs;
+LogFiles run_logs(const std::string& directory) {
+    LogFiles logs;
     std::error_code error;
     for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
          entry.increment(error))
         if (entry->path().filename().string().starts_with("nccl.") && is_file(entry->path()))
-            logs.push_back(entry->path());
-    if (logs.empty())
+            logs.files.push_back({entry->path(), true});
+    if (logs.files.empty())
         throw Error(fmt::format("no log of NCCL's in '{}'", printable(directory)), {},
                     "name a log: toporun report --explain LOG");
-    std::sort(logs.begin(), logs.end());
+    std::sort(logs.files.begin(), logs.files.end(),
+              [](const LogFile& a, const LogFile& b) { return a.name < b.name; });
     return logs;
 }
 
 /// What is known from all that can be read twice: of lines before the one that says which rank the
 /// process is, and which line tells the first cause.
-explain::Annotator annotator_of(const std::vector<std::string>& files) {
+explain::Annotator annotator_of(const LogFiles& logs) {
     explain::Annotator annotator;
-    std::vector<std::string> again;
-    for (const std::string& file : files)
-        if (is_file(file)) again.push_back(file);
-    if (again.empty()) return annotator;
+    LogFiles again;
+    for (const LogFile& file : logs.files)
+        if (is_file(file.name)) again.files.push_back(file);
+    if (again.files.empty()) return annotator;
     const RunFacts facts = read_logs(again);
     annotator.know(facts.log.ranks);
     if (facts.failure) annotator.know(*facts.failure);
     return annotator;
 }
 
-int explain_logs(const std::vector<std::string>& names, const std::string& format) {
+int explain_logs(const LogFiles& logs, const std::string& format, const Console& console) {
     const explain::PageForm form = page_form(format);
-    const std::vector<std::string> files = log_files(names);
-    explain::Annotator annotator = annotator_of(files);
+    explain::Annotator annotator = annotator_of(logs);
+    LogReading reading(logs);
     print(explain::page_begin(form));
     bool first = true;
-    for (const std::string& file : files) {
-        const std::string name = file == "-" ? "standard input" : file;
-        const bool live = file == "-";  // somebody may be looking
-        std::string page = files.size() > 1 ? explain::page_file(form, name) : "";
+    for (const LogFile& file : logs.files) {
+        const bool live = file.name == "-";  // somebody may be looking
+        const std::string name = live ? "standard input" : file.name;
+        std::string page = logs.files.size() > 1 ? explain::page_file(form, name) : "";
         std::uint64_t number = 0;
-        read_log_lines(file, [&](std::string_view line, bool cut) {
+        bool any = false;
+        std::exception_ptr unprinted;  // no fault of the log
+        const TakeLine take = [&](std::string_view line, bool cut) {
+            any = true;
             const explain::Annotation annotation =
                 annotator.annotate(line, fmt::format("{}:{}", name, ++number));
             page += explain::page_line(form, name, number, line, cut, annotation,
                                        std::exchange(first, false));
             constexpr std::size_t kPageBytes = 64 * 1024;
-            if (live || page.size() >= kPageBytes) print(std::exchange(page, {}));
-        });
+            if (!live && page.size() < kPageBytes) return;
+            try {
+                print(std::exchange(page, {}));
+            } catch (const Error&) {
+                unprinted = std::current_exception();
+                throw;
+            }
+        };
+        reading.read(file, any, [&] { return read_log_lines(file.name, take); });
+        if (unprinted) std::rethrow_exception(unprinted);
         print(page);
     }
     print(explain::page_end(form));
+    for (const std::string& note : reading.notes()) console.warn(note);
     return 0;
 }
 
 }  // namespace
 
-int report_command(const Arguments& arguments, const Console&) {
+int report_command(const Arguments& arguments, const Console& console) {
     const std::string format = report_format(arguments);
     std::vector<std::string> names = arguments.positional;
     for (std::string& name : names) {
@@ -191,12 +261,13 @@ int report_command(const Arguments& arguments, const Console&) {
         if (std::error_code error; !std::filesystem::exists(newest, error))
             throw Error(fmt::format("'{}' is not there", printable(newest)), {},
                         "name a run directory or a log");
-        return arguments.explain ? explain_logs(run_logs(newest), format)
+        return arguments.explain ? explain_logs(run_logs(newest), format, console)
                                  : report_run(newest, format);
     }
     const std::string directory = names.size() == 1 ? run_directory_of(names.front()) : "";
     if (arguments.explain)
-        return explain_logs(directory.empty() ? names : run_logs(directory), format);
+        return explain_logs(directory.empty() ? log_files(names) : run_logs(directory), format,
+                            console);
     return directory.empty() ? report_logs(names, format) : report_run(directory, format);
 }
 

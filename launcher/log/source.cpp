@@ -233,48 +233,53 @@ bool looks_like_log(const std::filesystem::path& path) {
     return static_cast<std::size_t>(nulls) * 16 <= beginning.size();  // a torn text has a few
 }
 
-void add_files_below(const std::filesystem::path& directory, int depth,
-                     std::vector<std::string>& files) {
+void add_files_below(const std::filesystem::path& directory, int depth, LogFiles& logs) {
     std::error_code error;
     std::vector<std::filesystem::path> entries;
     for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
          entry.increment(error))
         entries.push_back(entry->path());
-    if (error) fail(directory, error.message(), "name a directory that you may read");
+    if (error && depth == 0) fail(directory, error.message(), "name a directory that you may read");
+    if (error)
+        logs.unlisted.push_back(
+            fmt::format("cannot read {}: {}", shown(directory), error.message()));
     std::sort(entries.begin(), entries.end());
     for (const std::filesystem::path& path : entries) {
-        if (path.filename().native().starts_with('.') || files.size() >= kMostLogFiles) continue;
+        if (logs.further >= kMostFurtherFiles) return;
+        if (path.filename().native().starts_with('.')) continue;
         const auto status = std::filesystem::symlink_status(path, error);
         if (std::filesystem::is_directory(status) && depth < kDeepest)
-            add_files_below(path, depth + 1, files);
+            add_files_below(path, depth + 1, logs);
+        else if (std::filesystem::is_regular_file(status) && logs.files.size() >= kMostLogFiles)
+            ++logs.further;
         else if (std::filesystem::is_regular_file(status) && looks_like_log(path))
-            files.push_back(path);
+            logs.files.push_back({path, true});
     }
 }
 
 }  // namespace
 
-std::vector<std::string> log_files(std::span<const std::string> names) {
-    std::vector<std::string> files;
+LogFiles log_files(std::span<const std::string> names) {
+    LogFiles logs;
     for (const std::string& name : names) {
         std::error_code error;
         if (name == "-" || !std::filesystem::is_directory(name, error)) {
             if (name != "-" && !std::filesystem::exists(name, error))
                 fail(name, error ? error.message() : "it is not there",
                      "name a log, a directory of logs or a run directory");
-            files.push_back(name);
+            logs.files.push_back({name, false});
             continue;
         }
-        const std::size_t before = files.size();
-        add_files_below(name, 0, files);
-        if (files.size() == before)
+        const std::size_t before = logs.files.size();
+        add_files_below(name, 0, logs);
+        if (logs.files.size() == before && logs.further == 0)
             fail(name, "no log in it", "name a log, a directory of logs or a run directory");
     }
-    return files;
+    return logs;
 }
 
-void read_log_lines(const std::string& file, const TakeLine& take) {
-    read_log_blocks(file, [&](std::string_view lines, bool cut) {
+LogEnd read_log_lines(const std::string& file, const TakeLine& take) {
+    return read_log_blocks(file, [&](std::string_view lines, bool cut) {
         if (cut) return take(lines, true);
         while (!lines.empty()) {
             const std::size_t end = lines.find('\n');
@@ -284,7 +289,7 @@ void read_log_lines(const std::string& file, const TakeLine& take) {
     });
 }
 
-void read_log_blocks(const std::string& file, const TakeLines& take) {
+LogEnd read_log_blocks(const std::string& file, const TakeLines& take) {
     Bytes bytes(file);
     Lines lines(take);
     std::string_view piece = bytes.next();
@@ -298,6 +303,7 @@ void read_log_blocks(const std::string& file, const TakeLines& take) {
         }
     }
     lines.end();
+    return unpacker != nullptr && !unpacker->complete() ? LogEnd::cut : LogEnd::whole;
 }
 
 }  // namespace toporun::launcher

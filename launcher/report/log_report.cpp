@@ -20,12 +20,13 @@ std::string log_report_text(const RunFacts& facts) {
     const std::vector<env::Finding> findings = differences(facts);
     if (!facts.log.started()) {
         const std::string none = fmt::format("no line of NCCL's in {}", files_text(facts));
-        if (!facts.failure && findings.empty() && facts.log.tests.empty())
+        if (!facts.failure && findings.empty() && facts.log.tests.empty() && facts.notes.empty())
             return printable(none) + "\n";
         text.heading("Log");
         text.line(none);
         add_list_lines("nccl-tests", test_lines(facts.log), text);
         add_finding_lines(findings, text);
+        add_list_lines("Notes", facts.notes, text);
         return text.take();
     }
     text.heading("Log");

@@ -1,6 +1,7 @@
 """`toporun report` on logs that want to do harm: nothing of them acts on a terminal, breaks JSON or
 Markdown, or fills the memory."""
 
+import gzip
 import json
 import os
 import re
@@ -142,6 +143,72 @@ class HostileLogs(Case):
         self.check_formats(path, "--explain")
         report = json.loads(self.report(path, "json"))
         self.assertEqual(report["nccl"]["networks"][-1], "IB")
+
+
+class IncompleteLogs(Case):
+    """What could not be read of the logs is said, and the rest is reported."""
+
+    LINE = b"node-a:1:1 [0] NCCL INFO Using network IB\n"
+
+    def setUp(self):
+        super().setUp()
+        os.mkdir(os.path.join(self.work, "logs"))
+        self.write("base.log", self.LINE)
+
+    def write(self, name, data):
+        with open(os.path.join(self.work, "logs", name), "wb") as file:
+            file.write(data)
+
+    def damage(self, data):
+        packed = bytearray(gzip.compress(data))
+        packed[12] = 0x07  # a type of block that does not exist
+        return bytes(packed)
+
+    def reports(self, name):
+        for options in (["--format", "text"], ["--format", "json"], ["--format", "md"], ["--explain"]):
+            done = self.run_command([TOPORUN, "report", *options, name])
+            self.assertEqual(done.returncode, 0, done)
+            where = done.stderr if options == ["--explain"] else done.stdout
+            if options[-1] == "json":
+                where = "\n".join(json.loads(where)["notes"]).encode()
+            yield options, done, where.replace(b"\\", b"")  # as Markdown has them
+
+    def test_a_packed_file_that_is_cut(self):
+        text = b"".join(b"step %d of all that is said\n" % (i * i) for i in range(1000))
+        for lines, started in ((self.LINE + text, True), (text, False)):
+            self.write("cut.gz", gzip.compress(lines)[:-2000])
+            for options, done, where in self.reports("logs/cut.gz"):
+                with self.subTest(options=options, started=started):
+                    self.assertIn(b"'logs/cut.gz' ends early", where)
+
+    def test_a_file_of_a_directory_that_is_damaged(self):
+        self.write("bad.gz", self.damage(self.LINE))
+        for options, done, where in self.reports("logs"):
+            with self.subTest(options=options):
+                self.assertIn(b"cannot read 'logs/bad.gz': the packed data are damaged: left out", where)
+                self.assertIn(b"IB", done.stdout)
+        for name in ("logs/bad.gz", "alone"):  # named itself; nothing else in the directory
+            if name == "alone":
+                os.mkdir(os.path.join(self.work, name))
+                self.write("../alone/bad.gz", self.damage(self.LINE))
+            for options in ([], ["--explain"]):
+                done = self.run_command([TOPORUN, "report", *options, name])
+                self.assertEqual((done.returncode, done.stdout), (2, b""), done)
+                self.assertIn(b"the packed data are damaged", done.stderr)
+
+    def test_nowhere_to_print_is_no_fault_of_a_log(self):
+        self.write("long.log", self.LINE * 5000)
+        done = self.run_command(["bash", "-c", '"$@" >/dev/full', "bash", TOPORUN, "report", "--explain", "logs"])
+        self.assertEqual(done.returncode, 2, done)
+        self.assertIn(b"cannot write to standard output", done.stderr)
+        self.assertNotIn(b"cannot read", done.stderr)
+
+    def test_more_files_than_are_read(self):
+        for i in range(4100):
+            self.write(f"more-{i}.log", b"")
+        for options, done, where in self.reports("logs"):
+            with self.subTest(options=options):
+                self.assertIn(b"5 further files of directories were not read", where)
 
 
 class Refusals(Case):

@@ -36,6 +36,16 @@ std::string zstd(const std::string& text) {
     return packed;
 }
 
+std::vector<std::string> names_of(const LogFiles& logs) {
+    std::vector<std::string> names;
+    for (const LogFile& file : logs.files) names.push_back(file.name);
+    return names;
+}
+
+LogEnd end_of(const std::string& file) {
+    return read_log_lines(file, [](std::string_view, bool) {});
+}
+
 std::vector<std::string> lines_of(const std::string& file) {
     std::vector<std::string> lines;
     read_log_lines(file, [&](std::string_view line, bool) { lines.emplace_back(line); });
@@ -68,6 +78,7 @@ TEST_CASE("packed and unpacked files give the same lines") {
              {"two zstd frames", zstd(text.substr(0, 1000)) + zstd(text.substr(1000))}}) {
         CAPTURE(name);
         CHECK(joined(lines_of(directory.write(name, bytes))) == text);
+        CHECK(end_of(directory.path() / name) == LogEnd::whole);
     }
 }
 
@@ -78,6 +89,9 @@ TEST_CASE("a packed file that is cut gives what is there") {
         const auto lines = lines_of(directory.write("cut", packed.substr(0, packed.size() / 2)));
         CHECK(lines.size() > 1000);
         CHECK(lines[1000] == "line 1000");
+        CHECK(end_of(directory.path() / "cut") == LogEnd::cut);
+        CHECK(end_of(directory.write("last", packed.substr(0, packed.size() - 1))) == LogEnd::cut);
+        CHECK(end_of(directory.write("head", packed.substr(0, 5))) == LogEnd::cut);
     }
 }
 
@@ -114,9 +128,26 @@ TEST_CASE("a directory stands for the logs below it") {
     directory.write(".hidden", "e\n");
     std::filesystem::create_symlink("9.log", directory.path() / "link.log");
     const std::vector<std::string> names = {root, "-"};
-    CHECK(log_files(names) == std::vector<std::string>{root + "/10.log", root + "/9.log",
-                                                       root + "/attempt_0/1/stderr.log",
-                                                       root + "/packed.gz", "-"});
+    const LogFiles logs = log_files(names);
+    CHECK(names_of(logs) == std::vector<std::string>{root + "/10.log", root + "/9.log",
+                                                     root + "/attempt_0/1/stderr.log",
+                                                     root + "/packed.gz", "-"});
+    CHECK(logs.files.front().found);
+    CHECK_FALSE(logs.files.back().found);
+    CHECK(logs.further == 0);
+}
+
+TEST_CASE("files beyond the limit are counted") {
+    const TemporaryDirectory directory;
+    for (std::size_t i = 0; i < kMostLogFiles; ++i) directory.write("a" + std::to_string(i), "x\n");
+    directory.write("b/1", "x\n");
+    directory.write("b/2", "x\n");
+    directory.write("c", "x\n");
+    const std::string named = directory.path() / "c";
+    const LogFiles logs = log_files(std::vector<std::string>{directory.path(), named});
+    CHECK(logs.files.size() == kMostLogFiles + 1);  // what was named is always read
+    CHECK(logs.files.back().name == named);
+    CHECK(logs.further == 3);
 }
 
 TEST_CASE("what is not there is an error with a next step") {
