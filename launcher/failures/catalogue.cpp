@@ -23,6 +23,7 @@ constexpr std::array<std::pair<std::string_view, Role>, 9> kRoles = {
      {"noise", Role::noise}}};
 
 using Numbers = std::vector<std::int64_t>;
+using Texts = std::vector<std::string>;
 
 Role read_role(TomlTable& table) {
     const std::string text = table.required_string("role");
@@ -33,8 +34,15 @@ Role read_role(TomlTable& table) {
 
 Class read_class(TomlTable& table) {
     return {table.required_string("id"), table.required_string("severity"),
-            table.required_string("title"),
-            table.strings("advice").value_or(std::vector<std::string>())};
+            table.required_string("title"), table.strings("advice").value_or(Texts())};
+}
+
+/// `instead` stands in place of the class's advice: each of its steps ends in a line end, by which
+/// the judge knows them.
+std::string read_advice(TomlTable& row) {
+    std::string advice = row.string("advice").value_or("");
+    for (const std::string& step : row.strings("instead").value_or(Texts())) advice += step + "\n";
+    return advice;
 }
 
 /// Of several lines that one text matches: a quoted consequence says that the text is none of its
@@ -92,7 +100,7 @@ Catalogue::Catalogue(const std::vector<std::pair<std::string_view, std::string_v
                                       .role = read_role(row),
                                       .adds = row.string("adds").value_or(""),
                                       .says = row.string("says").value_or(""),
-                                      .advice = row.string("advice").value_or(""),
+                                      .advice = read_advice(row),
                                       .source = source,
                                       .of_nccl = source.starts_with("NVIDIA/nccl "),
                                       .general = row.boolean("general").value_or(false),
@@ -117,7 +125,7 @@ void Catalogue::add_finding(TomlTable& row) {
                          row.required_string("effect"),
                          row.required_string("fix")};
     row.required_string("source");
-    for (const std::string& text : row.strings("lines").value_or(std::vector<std::string>())) {
+    for (const std::string& text : row.strings("lines").value_or(Texts())) {
         try {
             finding.patterns.emplace_back(text);
         } catch (const std::invalid_argument& fault) {

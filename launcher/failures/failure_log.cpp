@@ -156,7 +156,7 @@ void FailureLog::add_exception(const PrefixedLine& line, std::string_view raw, S
         event.of = match->line->of;
         event.line_id = match->line->id;
         event.general = match->line->general;
-        event.says = match->line->says;
+        event.says = match->captures.filled_in(match->line->says);
         event.advice = match->line->advice;
         fill(event, match->captures, *match->line);
     } else {
@@ -198,6 +198,7 @@ void FailureLog::add_exception(const PrefixedLine& line, std::string_view raw, S
     stream.lines_since = 0;
     if (position == SIZE_MAX) return;
     stream.recent = {{"exception", position}};
+    if (match && !match->line->id.empty()) stream.recent.emplace_back(match->line->id, position);
     watch(position, false, stream);
 }
 
@@ -316,7 +317,7 @@ void FailureLog::take(const Catalogue::Match& match, const Origin& origin, std::
     event.of = line.of;
     event.line_id = line.id;
     event.general = line.general;
-    event.says = line.says;
+    event.says = match.captures.filled_in(line.says);
     event.advice = line.advice;
     fill(event, match.captures, line);
     // A line that calls itself a warning is no cause, what it tells of was dealt with.

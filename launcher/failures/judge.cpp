@@ -84,6 +84,7 @@ Company company_of(const Event& first, const std::vector<Event>& events, const R
 }
 
 bool alike_on_all(const Event& first, const Company& company, const Ranks& ranks) {
+    if (first.line_id == "unique-id") return false;  // they tell of one that is not among them
     const std::set<int>& known = ranks.known();
     if (known.size() > 1 &&
         std::includes(company.ranks.begin(), company.ranks.end(), known.begin(), known.end()))
@@ -186,15 +187,21 @@ void add_remarks(Verdict& verdict, const Event& first, const std::vector<Event>&
 std::vector<std::string> advice_of(const Event& event) {
     constexpr std::size_t kSteps = 3;
     std::vector<std::string> advice;
+    if (event.advice.ends_with('\n')) {  // in place of the class's: catalogue.cpp
+        for (const std::string& step : split(trim(event.advice), '\n')) advice.push_back(step);
+        return advice;
+    }
     if (!event.advice.empty()) advice.push_back(event.advice);
     advice.insert(advice.end(), event.of->advice.begin(), event.of->advice.end());
     if (advice.size() > kSteps) advice.resize(kSteps);
     return advice;
 }
 
-/// An ending of the whole run, or of a node: the rank beside which it was printed is not at fault.
+/// An ending of the whole run, or of a node, or a wait for another rank: the rank beside which it
+/// was printed is not at fault.
 bool is_of_place(const Event& event) {
-    return event.of->severity == "external" || event.of->id == "node-lost";
+    return event.of->severity == "external" || event.of->id == "node-lost" ||
+           event.line_id == "unique-id";
 }
 
 /// A crash tells its process, the launcher the rank: where one rank alone is said to have ended so,
