@@ -208,17 +208,19 @@ void missing(const Patient& patient, Verdict& verdict) {
         if (!gpu_at(patient, gpu).links.empty() && count_links(gpu_at(patient, gpu)).active == 0)
             return;
     const bool guest = patient.machine().virtual_machine;
-    // Boards of up to four modules have no switches, V100 boards of eight neither. Behind switches
-    // CUDA does not start without the fabric (NVIDIA/nccl-tests issue 260); elsewhere all runs.
+    // V100 boards have no switches, and modules on adapters no NVLink. Behind switches CUDA does
+    // not start without the fabric (NVIDIA/nccl-tests issue 260). Four H100 or A100 may be a part
+    // of such a board (deepseek-ai/DeepEP issue 128) or a board without switches.
     const bool ampere =
         compute_capability(gpu_at(patient, sxm.front())).value_or(kAmpere) >= kAmpere;
     const bool switches =
         patient.machine().nvswitch || sxm.size() > 8 || (sxm.size() > 4 && ampere);
+    const bool part = sxm.size() == 4 && ampere;
     const bool passed = guest && (ampere || switches);
     std::vector<std::string> words;
     for (const PathType path : paths) words.emplace_back(detect::path_name(path));
     verdict.find(
-        switches || passed ? Severity::broken : Severity::slow,
+        switches || passed || part ? Severity::broken : Severity::slow,
         {.what = fmt::format("{} are SXM modules, but no pair has NVLink",
                              gpus_text(patient.machine(), sxm)),
          .evidence = fmt::format("{}: every pair is {}, with 0 NVLinks",
