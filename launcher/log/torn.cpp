@@ -155,11 +155,17 @@ bool TornLines::is_broken(const Line& line) {
     return line.record.level == Level::info && has_part_of_call(message);
 }
 
+/// A variable whose value has blanks, or an end that no value has: another one's text may be in it,
+/// but people write such values too.
+bool TornLines::has_odd_value(const Line& line) {
+    const auto* variable = std::get_if<Variable>(&line.event);
+    return variable != nullptr &&
+           (!is_whole_value(variable->value) || !is_whole_value(variable->origin));
+}
+
 /// The same for the only reading of a text that may be of two writers.
 bool TornLines::is_doubtful(const Line& line) {
-    if (const auto* variable = std::get_if<Variable>(&line.event))
-        return !is_whole_value(variable->value) || !is_whole_value(variable->origin) ||
-               is_broken(line);
+    if (has_odd_value(line) && any_torn_) return true;
     const std::string_view message = line.record.message;
     if (const auto* trees = std::get_if<Trees>(&line.event); trees && is_cut_short(*trees, message))
         return true;
@@ -283,6 +289,7 @@ void TornLines::add_record(std::string_view text, Line& line) {
     holding_ = true;
     held_torn_ = line.torn;
     held_broken_ = is_doubtful(line);
+    held_odd_ = has_odd_value(line);
     // Without what stands before it, which is another's.
     held_ = process.host;
     held_ += text.substr(static_cast<std::size_t>(printed.data() + printed.size() - text.data()));
@@ -367,7 +374,7 @@ void TornLines::close_held(const Process& next) {
                             may_be(next.host, held_process_.host);
     if (held_broken_ || other_name) {
         ++lost_;
-    } else if (next == held_process_ && !next_is_open && !rests_may_end_) {
+    } else if (next == held_process_ && !next_is_open && !rests_may_end_ && !held_odd_) {
         // Had another one written into it, its own rest would stand between the two.
         emit(held_, held_torn_, true);
     } else {
@@ -382,7 +389,8 @@ bool TornLines::repair(const std::string& head) {
     const auto is_record_with = [&](std::string_view rest) {
         const std::string text = head + std::string(rest);
         const Line line = parse_line(text);
-        return is_record(line) && !line.torn && line.event.index() != 0 && !is_doubtful(line);
+        return is_record(line) && !line.torn && line.event.index() != 0 && !is_doubtful(line) &&
+               !has_odd_value(line);
     };
     if (head.empty() || !is_record_with(rest_)) return false;
     for (std::size_t at = 1; at < rest_.size(); ++at)
@@ -469,7 +477,7 @@ void TornLines::finish() {
     if (holding_ && held_broken_)
         ++lost_;
     else if (holding_)  // the rest of a broken one would follow
-        emit(held_, held_torn_, !rests_may_end_);
+        emit(held_, held_torn_, !rests_may_end_ && !held_odd_);
     holding_ = false;
     if (state_ == State::open) settle();
     for (const auto& [pid, first] : doubtful_) {

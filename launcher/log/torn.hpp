@@ -76,6 +76,7 @@ class TornLines {
     void add_record(std::string_view text, detect::nccl_log::Line& line);
     Process first_writer(std::string_view text, const Process& last) const;
     bool is_broken(const detect::nccl_log::Line& line);
+    static bool has_odd_value(const detect::nccl_log::Line& line);
     bool is_doubtful(const detect::nccl_log::Line& line);
     void see_tear();
     void see_turn();
@@ -133,6 +134,7 @@ class TornLines {
     std::string held_;
     bool held_torn_ = false;
     bool held_broken_ = false;
+    bool held_odd_ = false;       ///< has_odd_value()
     std::string rest_;            ///< the last line without a record behind it
     std::size_t rests_ = 0;       ///< how many there are
     bool rests_may_end_ = false;  ///< one of them may end with the end of a record

@@ -296,3 +296,14 @@ TEST_CASE("names of hosts that are ends of others are not mixed in a stream that
     CHECK(result.wrong == 0);
     CHECK(result.records == lines.size());
 }
+
+TEST_CASE("values with blanks are read where nothing is torn") {
+    const std::string begin = "node-a:1:1 [0] NCCL INFO ";
+    const std::vector<std::string> lines = {
+        begin + "NCCL_SOCKET_IFNAME set by environment to eth0, eth1.",
+        begin + "NCCL_NET set by environment to AWS Libfabric.", begin + "Using network IB"};
+    const Read result = read(lines[0] + "\n" + lines[1] + "\n" + lines[2] + "\n", {lines});
+    CHECK(result.records == lines.size());
+    CHECK(result.wrong == 0);
+    CHECK(result.lost == 0);
+}
