@@ -18,6 +18,26 @@ std::string states(const detect::Gpu& gpu) {
     return out;
 }
 
+/// What the captures of `nvidia-smi -q`, text and XML, tell of the same GPU.
+void check_first_gpu(const detect::Machine& machine) {
+    const detect::Gpu& gpu = machine.gpus.at(0);
+    CHECK(machine.software.driver == "550.54.15");
+    CHECK(gpu.pci->text() == "0000:18:00.0");
+    CHECK(gpu.name == "NVIDIA H100 80GB HBM3");
+    CHECK(gpu.architecture == "Hopper");
+    CHECK(gpu.uuid == "GPU-00000000-0000-0000-0000-000000000018");
+    CHECK(gpu.mig == false);
+    CHECK(gpu.ecc == true);
+    CHECK(gpu.pcie_generation == 5);
+    CHECK(gpu.pcie_generation_now == 4);
+    CHECK(gpu.pcie_width == 16);
+    CHECK(gpu.pcie_width_now == 8);
+    CHECK(gpu.memory_bytes == 81559ull << 20);
+    CHECK(gpu.memory_used_bytes == 12ull << 20);
+    CHECK(gpu.row_remap_pending == true);
+    CHECK(gpu.row_remap_failed == false);
+}
+
 }  // namespace
 
 TEST_CASE("the links of each GPU by nvidia-smi nvlink -s") {
@@ -165,26 +185,12 @@ TEST_CASE("selected keys of nvidia-smi -q") {
     const detect::Machine machine = import_data("nvidia_query/one-of-two.txt");
     REQUIRE(machine.gpus.size() == 1);
     const detect::Gpu& gpu = machine.gpus[0];
-    CHECK(machine.software.driver == "550.54.15");
-    CHECK(gpu.pci->text() == "0000:18:00.0");
-    CHECK(gpu.name == "NVIDIA H100 80GB HBM3");
-    CHECK(gpu.architecture == "Hopper");
-    CHECK(gpu.uuid == "GPU-00000000-0000-0000-0000-000000000018");
+    check_first_gpu(machine);
     CHECK(gpu.persistence == false);
-    CHECK(gpu.mig == false);
-    CHECK(gpu.ecc == true);
-    CHECK(gpu.pcie_generation == 5);
-    CHECK(gpu.pcie_generation_now == 4);
-    CHECK(gpu.pcie_width == 16);
-    CHECK(gpu.pcie_width_now == 8);
     CHECK(gpu.fabric_state == "in progress");
     CHECK(gpu.fabric_status.empty());
     CHECK(gpu.throttle_reasons ==
           std::vector<std::string>{"hw-slowdown", "hw-thermal", "sw-thermal"});
-    CHECK(gpu.memory_bytes == 81559ull << 20);
-    CHECK(gpu.memory_used_bytes == 12ull << 20);
-    CHECK(gpu.row_remap_pending == true);
-    CHECK(gpu.row_remap_failed == false);
     CHECK(machine.notes ==
           std::vector<std::string>{"1 of 2 GPUs are listed, their numbers are a guess"});
 }
@@ -196,25 +202,11 @@ TEST_CASE("nvidia-smi -q as XML") {
         const detect::Machine machine = import_text(paste);
         REQUIRE(machine.gpus.size() == 2);
         const detect::Gpu& gpu = machine.gpus[0];
-        CHECK(machine.software.driver == "550.54.15");
-        CHECK(gpu.pci->text() == "0000:18:00.0");
-        CHECK(gpu.name == "NVIDIA H100 80GB HBM3");
-        CHECK(gpu.architecture == "Hopper");
-        CHECK(gpu.uuid == "GPU-00000000-0000-0000-0000-000000000018");
+        check_first_gpu(machine);
         CHECK(gpu.persistence == true);
-        CHECK(gpu.mig == false);
-        CHECK(gpu.ecc == true);
-        CHECK(gpu.pcie_generation == 5);
-        CHECK(gpu.pcie_generation_now == 4);
-        CHECK(gpu.pcie_width == 16);
-        CHECK(gpu.pcie_width_now == 8);
         CHECK(gpu.throttle_reasons == std::vector<std::string>{"hw-slowdown", "hw-thermal"});
-        CHECK(gpu.memory_bytes == 81559ull << 20);
-        CHECK(gpu.memory_used_bytes == 12ull << 20);
         CHECK(gpu.compute_mode == "default");
         CHECK(gpu.uncorrected_errors == 3);
-        CHECK(gpu.row_remap_pending == true);
-        CHECK(gpu.row_remap_failed == false);
         CHECK(gpu.fabric_state == "completed");
         CHECK(gpu.fabric_status == "success");
         CHECK(machine.gpus[1].responding == false);

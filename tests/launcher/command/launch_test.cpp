@@ -162,7 +162,7 @@ TEST_CASE("what deepspeed hands to the shells of other hosts needs no quotes") {
                                         host)
             .argv;
     };
-    const std::vector<std::string> argv = words("/work/run-1");
+    const std::vector<std::string> argv = words("/data/run-1");
     REQUIRE(argv.size() == 21);
     CHECK(argv[3] == "--no_python");
     CHECK(argv[4] == "--no_local_rank");
@@ -178,7 +178,7 @@ TEST_CASE("what deepspeed hands to the shells of other hosts needs no quotes") {
         CHECK_FALSE(argv[i].starts_with("-"));
     }
     CHECK(join({argv.begin() + 17, argv.end()}, " ") == "-u train.py --lr 1");
-    CHECK(join(words("/work/my run"), " ") == "deepspeed --hostfile hosts train.py --lr 1");
+    CHECK(join(words("/data/my run"), " ") == "deepspeed --hostfile hosts train.py --lr 1");
 }
 
 TEST_CASE("only a setting that replaces takes the place of the user's own") {
