@@ -1,6 +1,6 @@
 # cmake -DOUTPUT=FILE -DINPUTS=a.toml,b.toml -DNAMESPACE=N -DHEADER=H -DFOLDER=F -P embed.cmake: the files
 # as C++ arrays of bytes, because a string literal must not be longer than 65535 characters everywhere. H
-# declares EmbeddedFile and embedded_files() in the namespace N; a file is named F/a.toml.
+# declares embedded_files() in the namespace N; a file is named F/a.toml.
 string(REPLACE "," ";" inputs "${INPUTS}")
 set(text "#include \"${HEADER}\"\n\nnamespace ${NAMESPACE} {\nnamespace {\n\n")
 set(table "")

@@ -3,13 +3,9 @@
 #include <span>
 #include <string_view>
 
-namespace toporun::profiles {
+#include "base/embedded_file.hpp"
 
-/// A file of this directory that is compiled in.
-struct EmbeddedFile {
-    std::string_view name;  ///< "profiles/hgx-h100.toml"
-    std::string_view text;
-};
+namespace toporun::profiles {
 
 inline constexpr std::string_view kKnownBadFile = "profiles/known-bad.toml";
 inline constexpr std::string_view kLoaderOptionsFile = "profiles/loader-options.toml";

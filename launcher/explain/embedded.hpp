@@ -1,15 +1,10 @@
 #pragma once
 
 #include <span>
-#include <string_view>
+
+#include "base/embedded_file.hpp"
 
 namespace toporun::launcher::explain {
-
-/// A file of this directory that is compiled in.
-struct EmbeddedFile {
-    std::string_view name;  ///< "explain/events.toml"
-    std::string_view text;
-};
 
 /// All of them, in the order of CMakeLists.txt.
 std::span<const EmbeddedFile> embedded_files();
