@@ -239,6 +239,17 @@ class Terminal:
         return signalled_or_exited(self.wait_status)
 
 
+def continue_stopped_job(case, shell, go):
+    """Brings the shell's stopped job on with fg and lets it end with 5 by the file `go`; the shell's status."""
+    shell.type(b"fg; echo ended=$?\n")
+    shell.wait_until(lambda: not any(map(is_stopped, case.left_overs())), "continuation")
+    with open(go, "w", encoding="ascii"):
+        pass
+    shell.wait_for(b"ended=5")
+    shell.type(b"exit 0\n")
+    return shell.finish()
+
+
 class Record:
     """The file that the program record_signals writes."""
 

@@ -381,13 +381,7 @@ class Keys(Case):
             shell.wait_until(lambda: shell.output.count(b"\nup-and-running") >= 2, "both ranks")
             os.killpg(harness.children(shell.pid)[0], signal.SIGSTOP)
             shell.wait_for(b"Stopped")
-            shell.type(b"fg; echo ended=$?\n")
-            shell.wait_until(lambda: not any(map(harness.is_stopped, self.left_overs())), "continuation")
-            with open(go, "w", encoding="ascii"):
-                pass
-            shell.wait_for(b"ended=5")
-            shell.type(b"exit 0\n")
-            return shell.finish()
+            return harness.continue_stopped_job(self, shell, go)
         self.assertEqual(self.compare_runs(run), 0)
 
     @unittest.skipIf(harness.torchrun_is_missing(), harness.torchrun_is_missing())

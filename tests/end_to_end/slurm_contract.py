@@ -177,13 +177,7 @@ class Keys(ContractHelpers, SlurmCase):
             shell.wait_for(b"\nup-and-running")
             shell.type(b"\x1a")
             shell.wait_for(b"Stopped")
-            shell.type(b"fg; echo ended=$?\n")
-            shell.wait_until(lambda: not any(map(harness.is_stopped, self.left_overs())), "continuation")
-            with open(go, "w", encoding="ascii"):
-                pass
-            shell.wait_for(b"ended=5")
-            shell.type(b"exit 0\n")
-            return shell.finish()
+            return harness.continue_stopped_job(self, shell, go)
         self.assertEqual(self.compare_results(run), 0)
 
 
