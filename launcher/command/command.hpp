@@ -59,7 +59,7 @@ struct FirstHost {
 
 /// The options of one launcher of the command line.
 struct LauncherOptions {
-    std::string kind;  ///< srun, torchrun, accelerate
+    std::string kind;  ///< srun, torchrun, accelerate, deepspeed, composer, fabric, mpi
     std::vector<Given> given;
 };
 
@@ -83,7 +83,7 @@ struct Command {
     Guard guard = Guard::shell;  ///< where job.other_hosts
     GivenVariables given;
     FirstHost first_host;  ///< of Open MPI and Hydra where job.other_hosts
-    /// srun, and the torchrun or accelerate that it starts or that stands alone, outermost first.
+    /// srun, and the launcher that it starts or that stands alone, outermost first.
     /// Empty where the line has several programs or was not understood.
     std::vector<LauncherOptions> launchers;
     /// Where NAME=VALUE words must stand for variables to arrive (behind `env -i`).

@@ -34,13 +34,16 @@ Command recognise_flux(Command command, const Site& site, const Environment& env
                        const Host& host);
 Command recognise_jsrun(Command command, const Site& site, const Host& host);
 
-/// The options of a torchrun or accelerate that another launcher starts; nothing for other
-/// launchers and what is not understood.
+/// The options of a launcher that another launcher starts; nothing for a program, for launchers
+/// that pre-flight does not judge there and for what is not understood. Of MPI's launchers the kind
+/// alone.
 std::optional<LauncherOptions> inner_options(const Command& command, const Site& site,
                                              const Environment& environment, const Host& host);
-/// The options of an accelerate, and those that its config file says where the line does not.
-std::vector<Given> accelerate_options(const Scan& scan, const Environment& environment,
-                                      const Host& host);
+/// The same for accelerate, with what its config file says where the line does not, deepspeed, with
+/// the host file that it takes by itself, composer and fabric.
+std::optional<LauncherOptions> python_launcher_options(const Command& command, const Site& site,
+                                                       const Environment& environment,
+                                                       const Host& host);
 
 /// The command as one that is only given variables, for `reason`.
 Command export_only(Command command, const std::string& reason);

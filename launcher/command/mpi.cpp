@@ -13,6 +13,7 @@
 #include "launcher/command/families.hpp"
 #include "launcher/command/openmpi_tables.hpp"
 #include "launcher/command/places.hpp"
+#include "launcher/command/step.hpp"
 
 namespace toporun::launcher {
 namespace {
@@ -292,6 +293,59 @@ Binding read_binding(const std::vector<Context>& contexts, const Parameters& par
     return binding;
 }
 
+/// What Open MPI counts before it starts ranks, as options of pre-flight's: `np` and `slots`, a
+/// number or "cores". Without `slots` where more ranks than slots are allowed or the number is not
+/// certain (mpirun(1), "Definition of slot"; orte/mca/ras/slurm, rmaps_base_support_fns.c).
+LauncherOptions slots_of(const std::vector<Context>& contexts, const Places& places,
+                         const Parameters& parameters, const Environment& environment) {
+    LauncherOptions options{"openmpi", {}};
+    const Scan& scan = contexts.front().scan;
+    const Given* total = last_given(scan, Meaning::total_ranks);
+    if (contexts.size() != 1 || total == nullptr) return options;
+    options.given = {{"np", Meaning::other, total->value, "", total->at, total->words}};
+    const auto oversubscribes = [](const std::string& text) {
+        return has_any(lower_case(text), {"oversub", "pe=", "ppr"});
+    };
+    bool hosts = false;
+    for (const Given& given : scan.given) {
+        hosts = hosts || given.meaning == Meaning::hosts || given.meaning == Meaning::host_file;
+        if (given.name == "oversubscribe" || given.name == "use-hwthread-cpus" ||
+            given.meaning == Meaning::rank_file || oversubscribes(given.value + given.second))
+            return options;
+        if (given.meaning == Meaning::parameter && has_any(given.value, {"ras", "rmaps", "slots"}))
+            return options;
+    }
+    for (const char* name :
+         {"rmaps_base_oversubscribe", "rmaps_base_mapping_policy", "rmaps_default_mapping_policy",
+          "orte_rankfile", "rmaps_rank_file_path", "ras", "orte_set_default_slots",
+          "prte_set_default_slots", "hwloc_use_hwthreads_as_cpus", "orte_default_hostfile",
+          "prte_default_hostfile", "ras_slurm_use_entire_allocation"})
+        if (!parameters.first({name}).empty()) return options;
+    for (const char* name : {"PBS_NODEFILE", "PE_HOSTFILE", "LSB_DJOB_HOSTFILE", "LSB_HOSTS",
+                             "FLUX_JOB_ID", "COBALT_NODEFILE"})
+        if (!variable(environment, name).empty()) return options;
+    const auto add = [&](const std::string& number, const std::string& words) {
+        options.given.push_back({"slots", Meaning::other, number, "", 0, words});
+    };
+    if (!variable(environment, "SLURM_JOB_ID").empty()) {
+        const std::string tasks = variable(environment, "SLURM_TASKS_PER_NODE");
+        const auto slots = tasks_on_all_nodes(tasks);
+        if (!hosts && slots) add(fmt::to_string(*slots), "SLURM_TASKS_PER_NODE=" + tasks);
+    } else if (hosts) {
+        int slots = 0;
+        for (const std::string& name : places.order) {
+            const auto found = places.slots_of.find(name);
+            if (found == places.slots_of.end()) return options;
+            slots += found->second;
+        }
+        if (places.unknown || slots == 0) return options;
+        add(fmt::to_string(slots), "of the hosts that the line names");
+    } else if (places.order.empty() && !places.unknown) {
+        add("cores", "no hosts and no slots are named");
+    }
+    return options;
+}
+
 }  // namespace
 
 Command recognise_openmpi(Command command, const Site& site, int major,
@@ -305,6 +359,7 @@ Command recognise_openmpi(Command command, const Site& site, int major,
     if (const std::string problem = contexts_problem(contexts); !problem.empty())
         return export_only(std::move(command), problem);
     Places places = read_places(contexts, parameters, environment, host);
+    command.launchers.push_back(slots_of(contexts, places, parameters, environment));
     const auto each = ranks_by_slot(
         places, contexts,
         parameters.first({"rmaps_base_mapping_policy", "rmaps_default_mapping_policy"}));

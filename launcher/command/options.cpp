@@ -66,7 +66,10 @@ class Scanner {
             if (word.size() < 2 || word[0] != '-') break;
             word_at_ = at_;
             ++at_;
+            const std::size_t before = scan_.given.size();
             take(word);
+            for (std::size_t i = before; i < scan_.given.size(); ++i)
+                scan_.given[i].words = shell_line(argv_.subspan(word_at_, at_ - word_at_));
             scan_.options_end = at_;
             if (!scan_.given.empty() && scan_.given.back().meaning == Meaning::program_is_module)
                 break;

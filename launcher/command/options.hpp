@@ -105,10 +105,10 @@ struct OptionTable {
 struct Given {
     std::string name;  ///< as in the table
     Meaning meaning = Meaning::other;
-    std::string value;        ///< "" for a flag
-    std::string second;       ///< of Arity::two
-    std::size_t at = 0;       ///< the option's word in argv
-    std::string origin = {};  ///< where it was said when it is no word of argv; "" = it is
+    std::string value;       ///< "" for a flag
+    std::string second;      ///< of Arity::two
+    std::size_t at = 0;      ///< the option's word in argv
+    std::string words = {};  ///< as typed, for a shell: `--nnodes 2`; or as a file says it
 };
 
 struct Scan {

@@ -21,6 +21,7 @@ struct Prefix {
     bool binds = false;                 ///< chooses CPUs
     std::string_view binds_with = {};   ///< ... only with one of these options
     bool long_values = false;           ///< every long option without `=` takes the next word
+    std::string_view module_switches = {};  ///< the command is a Python module with one of these
 };
 
 constexpr std::string_view kContainerValues =
@@ -91,10 +92,15 @@ constexpr std::array kPrefixes = {
            .subcommands = "run"},
     Prefix{.name = "uv",
            .place = Place::own_path,
-           .values = "--with --with-requirements --with-editable --python -p --extra --no-extra "
+           .values = "--with -w --with-requirements --with-editable --python -p --extra --no-extra "
                      "--group --no-group --only-group --env-file --package --project --directory "
-                     "--index --default-index --cache-dir --config-file",
-           .subcommands = "run"},
+                     "--index --default-index --index-url -i --extra-index-url --find-links -f "
+                     "--cache-dir --config-file --refresh-package --reinstall-package "
+                     "--upgrade-package -P --resolution --prerelease --link-mode --exclude-newer "
+                     "--index-strategy --keyring-provider --allow-insecure-host --color "
+                     "--config-setting -C",
+           .subcommands = "run",
+           .module_switches = "-m --module"},
     Prefix{.name = "strace", .only_after_dashes = true},
     Prefix{.name = "ltrace", .only_after_dashes = true},
     Prefix{.name = "perf", .only_after_dashes = true},
@@ -330,6 +336,8 @@ Peeled peel_prefixes(std::span<const std::string> argv, std::size_t first) {
         peeled.prefixes.push_back(name);
         if (prefix->place == Place::shell && !peeled.opaque) peeled.shell = peeled.inner;
         if (prefix->place == Place::own_path) peeled.own_path = name;
+        for (std::size_t i = peeled.inner + 1; i < next; ++i)
+            peeled.module = peeled.module || has_word(prefix->module_switches, argv[i]);
         if (chooses_cpus(argv.subspan(peeled.inner, next - peeled.inner), *prefix))
             peeled.binds = name;
         peeled.opaque =

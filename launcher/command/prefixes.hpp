@@ -23,7 +23,8 @@ struct Peeled {
     /// The prefix with a PATH or a working directory of its own: what the inner words name is not
     /// known here; "" = none.
     std::string own_path;
-    std::string binds;  ///< the prefix that says which CPUs the inner command gets; "" = none
+    std::string binds;    ///< the prefix that says which CPUs the inner command gets; "" = none
+    bool module = false;  ///< the inner word is a Python module (`uv run -m`)
 
     /// What `env` does to the variables of the inner command.
     std::map<std::string, std::string> set;

@@ -13,6 +13,8 @@
 namespace toporun::launcher {
 namespace {
 
+constexpr const char* kDeepspeedHosts = "/job/hostfile";  ///< DLTS_HOSTFILE of runner.py
+
 /// The words that name the interpreter, in place of those that the launcher would have put there.
 struct PythonWords {
     /// The launcher's options for a program that is no Python script.
@@ -120,16 +122,18 @@ std::string accelerate_config(const Scan& scan, const Environment& environment, 
 
 /// The options with those of the file that pre-flight judges and that the line leaves out.
 std::vector<Given> with_config(std::vector<Given> given, const std::string& config) {
-    constexpr std::array<std::pair<const char*, const char*>, 3> kKeys = {
+    constexpr std::array<std::pair<const char*, const char*>, 6> kKeys = {
         {{"machine-rank", "machine_rank"},
          {"num-machines", "num_machines"},
+         {"num-processes", "num_processes"},
+         {"main-process-ip", "main_process_ip"},
+         {"main-process-port", "main_process_port"},
          {"rdzv-backend", "rdzv_backend"}}};
     for (const auto& [name, key] : kKeys) {
         const std::string value = config_value(config, key);
         const auto same = [wanted = name](const Given& one) { return one.name == wanted; };
         if (value.empty() || std::any_of(given.begin(), given.end(), same)) continue;
-        given.push_back(
-            {name, Meaning::other, value, "", 0, printable(fmt::format("{}: {}", key, value))});
+        given.push_back({name, Meaning::other, value, "", 0, fmt::format("{}: {}", key, value)});
     }
     return given;
 }
@@ -276,9 +280,36 @@ Command deepspeed_on_hosts(Command command, const Scan& scan, const Site& site,
 
 }  // namespace
 
-std::vector<Given> accelerate_options(const Scan& scan, const Environment& environment,
-                                      const Host& host) {
-    return with_config(scan.given, accelerate_config(scan, environment, host));
+std::optional<LauncherOptions> python_launcher_options(const Command& command, const Site& site,
+                                                       const Environment& environment,
+                                                       const Host& host) {
+    const OptionTable* table = site.kind == "accelerate"  ? &kAccelerateOptions
+                               : site.kind == "deepspeed" ? &kDeepspeedOptions
+                               : site.kind == "composer"  ? &kComposerOptions
+                               : site.kind == "fabric"    ? &kFabricOptions
+                                                          : nullptr;
+    if (table == nullptr) return std::nullopt;
+    const Scan scan = scan_options(command.argv, site.first, command.argv.size(), *table);
+    if (!scan_problem(scan, site).empty() || !scan.guessed.empty()) return std::nullopt;
+    if (last_given(scan, Meaning::one_process) != nullptr) return std::nullopt;  // for CPUs
+    LauncherOptions options{site.kind, scan.given};
+    if (site.kind == "accelerate") {
+        const std::string config = accelerate_config(scan, environment, host);
+        options.given = with_config(scan.given, config);
+        const auto count = [&](const char* name) {
+            const auto found = std::find_if(options.given.rbegin(), options.given.rend(),
+                                            [&](const Given& given) { return given.name == name; });
+            return found == options.given.rend() ? std::nullopt : positive_count(found->value);
+        };
+        const AccelerateRoute route =
+            accelerate_route(scan, config, count("num-processes"), count("num-machines"));
+        if (!route.away.empty()) return std::nullopt;
+    }
+    if (site.kind == "deepspeed" && last_given(scan, Meaning::host_file) == nullptr &&
+        host.read_file(kDeepspeedHosts, 1))
+        options.given.push_back(
+            {"hostfile", Meaning::host_file, kDeepspeedHosts, "", 0, kDeepspeedHosts});
+    return options;
 }
 
 Command recognise_accelerate(Command command, const Site& site, const Environment& environment,
@@ -289,7 +320,8 @@ Command recognise_accelerate(Command command, const Site& site, const Environmen
     if (const std::string problem = script_of(command, scan, site, host); !problem.empty())
         return export_only(std::move(command), problem);
     const std::string config = accelerate_config(scan, environment, host);
-    command.launchers.push_back({"accelerate", with_config(scan.given, config)});
+    if (auto options = python_launcher_options(command, site, environment, host))
+        command.launchers.push_back(std::move(*options));
     const auto count = [&](Meaning meaning, std::string_view key) {
         const auto given = given_count(scan, meaning);
         return given ? given : positive_count(config_value(config, key));
@@ -317,7 +349,6 @@ Command recognise_accelerate(Command command, const Site& site, const Environmen
     if (!scan.guessed.empty()) {  // what stands behind it may be the program's
         command.job.nodes.reset();
         command.job.ranks_per_node.reset();
-        command.launchers.clear();
     }
     if (!route.away.empty()) return export_only(std::move(command), route.away);
     Places places;
@@ -340,9 +371,11 @@ Command recognise_deepspeed(Command command, const Site& site, const Environment
         scan_options(command.argv, site.first, command.argv.size(), kDeepspeedOptions);
     if (const std::string problem = script_of(command, scan, site, host); !problem.empty())
         return export_only(std::move(command), problem);
+    if (auto options = python_launcher_options(command, site, environment, host))
+        command.launchers.push_back(std::move(*options));
     Places places;
     const Given* file = last_given(scan, Meaning::host_file);
-    const std::string hosts = file != nullptr ? file->value : "/job/hostfile";
+    const std::string hosts = file != nullptr ? file->value : kDeepspeedHosts;
     const bool hosts_named = host.read_file(hosts, 1).has_value();
     if (hosts_named) add_host_file(places, hosts, false, host);
     if (const Given* given = last_given(scan, Meaning::hosts))
@@ -420,6 +453,8 @@ Command recognise_composer(Command command, const Site& site, const Host& host) 
     const Scan scan = scan_options(command.argv, site.first, command.argv.size(), kComposerOptions);
     if (const std::string problem = script_of(command, scan, site, host); !problem.empty())
         return export_only(std::move(command), problem);
+    if (auto options = python_launcher_options(command, site, {}, host))
+        command.launchers.push_back(std::move(*options));
     command.job.ranks_per_node = given_count(scan, Meaning::ranks_per_node);
     const auto total = given_count(scan, Meaning::total_ranks);
     const auto& here = command.job.ranks_per_node;
@@ -438,6 +473,8 @@ Command recognise_fabric(Command command, const Site& site, const Host& host) {
     const Scan scan = scan_options(command.argv, site.first, command.argv.size(), kFabricOptions);
     if (const std::string problem = script_of(command, scan, site, host); !problem.empty())
         return export_only(std::move(command), problem);
+    if (auto options = python_launcher_options(command, site, {}, host))
+        command.launchers.push_back(std::move(*options));
     command.job.nodes = given_count(scan, Meaning::nodes).value_or(1);
     command.job.ranks_per_node = given_count(scan, Meaning::ranks_per_node);
     if (const Given* given = last_given(scan, Meaning::master_address))

@@ -74,13 +74,14 @@ Command recognise_mpi(Command command, const Site& site, const Environment& envi
 /// The value behind one of the options; "" when none is there.
 std::string option_value(const std::vector<std::string>& argv, std::size_t first,
                          std::initializer_list<std::string_view> names) {
-    for (std::size_t i = first; i < argv.size(); ++i)
-        for (const std::string_view name : names) {
-            if (argv[i] == name) return i + 1 < argv.size() ? argv[i + 1] : "";
-            if (argv[i].starts_with(name) && argv[i].size() > name.size() &&
-                argv[i][name.size()] == '=')
-                return argv[i].substr(name.size() + 1);
-        }
+    for (std::size_t i = first; i < argv.size(); ++i) {
+        const std::size_t equals = argv[i].find('=');
+        std::string typed = argv[i].substr(0, equals);
+        std::replace(typed.begin(), typed.end(), '_', '-');
+        if (std::find(names.begin(), names.end(), typed) == names.end()) continue;
+        if (equals != std::string::npos) return argv[i].substr(equals + 1);
+        return i + 1 < argv.size() ? argv[i + 1] : "";
+    }
     return {};
 }
 
@@ -95,6 +96,15 @@ void read_server_nodes(Command& command, const Site& site) {
     command.job.rendezvous = address == "auto" ? "" : port ? address.substr(0, colon) : address;
 }
 
+/// vLLM's Ray workers, perhaps on other hosts, are given every NCCL_ variable of the server
+/// (vllm/ray/ray_env.py, get_env_vars_to_copy).
+bool copies_variables(const Command& command, const Site& site) {
+    const std::string value =
+        option_value(command.argv, site.first,
+                     {"--distributed-executor-backend", "--data-parallel-backend", "-dpb"});
+    return site.kind == "vllm" && value == "ray";
+}
+
 /// Servers and workers of a cluster start their own processes here: they get the variables.
 Command recognise_server(Command command, const Site& site, const Host& host) {
     command.job.same_host = true;
@@ -104,6 +114,11 @@ Command recognise_server(Command command, const Site& site, const Host& host) {
     command.program = own_interpreter(site, host);
     if (command.program.empty()) command.program = site.path;
     command.program_at = {site.word};
+    if (copies_variables(command, site)) {
+        command.job.same_host = false;
+        return export_only(std::move(command),
+                           "vLLM hands NCCL's variables over to Ray's workers on other hosts");
+    }
     return export_only(std::move(command),
                        fmt::format("{} starts its own processes, each is the server's", site.kind));
 }

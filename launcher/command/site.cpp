@@ -178,7 +178,14 @@ Role role_of(std::span<const std::string> argv, std::size_t word) {
 
 Site find_site(std::span<const std::string> argv, const Peeled& peeled, const Host& host) {
     if (peeled.opaque) return {};
-    Site site = find_site(argv, peeled.inner, host);
+    Site site;
+    if (peeled.module && peeled.inner < argv.size()) {
+        site = site_of(kModules, argv[peeled.inner], argv, peeled.inner + 1);
+        site.word = peeled.inner;
+        site.module = true;
+    } else {
+        site = find_site(argv, peeled.inner, host);
+    }
     site.own_path = peeled.own_path;
     if (!peeled.own_path.empty()) site.path.clear();
     return site;

@@ -13,21 +13,44 @@ std::optional<int> place(const Environment& environment, const char* name) {
                                                        : std::nullopt;
 }
 
+/// One part of the run-length form.
+struct Run {
+    int tasks = 0;  ///< of each of its nodes
+    int nodes = 1;
+};
+
+std::optional<Run> read_run(std::string_view part) {
+    const std::size_t open = part.find("(x");
+    if (open != std::string_view::npos && !part.ends_with(')')) return std::nullopt;
+    const auto tasks = positive_count(part.substr(0, open));
+    const auto nodes = open == std::string_view::npos
+                           ? std::optional(1)
+                           : positive_count(part.substr(open + 2, part.size() - open - 3));
+    if (!tasks || !nodes) return std::nullopt;
+    return Run{*tasks, *nodes};
+}
+
 }  // namespace
 
 std::optional<int> tasks_on_node(std::string_view text, int node) {
     for (const std::string& part : split(text, ',')) {
-        const std::size_t open = part.find("(x");
-        if (open != std::string::npos && !part.ends_with(')')) return std::nullopt;
-        const auto tasks = positive_count(part.substr(0, open));
-        const auto nodes = open == std::string::npos
-                               ? std::optional(1)
-                               : positive_count(part.substr(open + 2, part.size() - open - 3));
-        if (!tasks || !nodes) return std::nullopt;
-        if (node < *nodes) return tasks;
-        node -= *nodes;
+        const auto run = read_run(part);
+        if (!run) return std::nullopt;
+        if (node < run->nodes) return run->tasks;
+        node -= run->nodes;
     }
     return std::nullopt;
+}
+
+std::optional<int> tasks_on_all_nodes(std::string_view text) {
+    long long sum = 0;
+    for (const std::string& part : split(text, ',')) {
+        const auto run = read_run(part);
+        if (!run) return std::nullopt;
+        sum += static_cast<long long>(run->tasks) * run->nodes;
+        if (sum > 1'000'000) return std::nullopt;
+    }
+    return static_cast<int>(sum);
 }
 
 std::optional<Step> step_of(const Environment& environment) {

@@ -24,4 +24,7 @@ std::optional<Step> step_of(const Environment& environment);
 /// has another form or fewer nodes.
 std::optional<int> tasks_on_node(std::string_view text, int node);
 
+/// The tasks of all nodes in that form, likewise.
+std::optional<int> tasks_on_all_nodes(std::string_view text);
+
 }  // namespace toporun::launcher

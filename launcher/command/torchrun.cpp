@@ -142,13 +142,12 @@ Command read_counts(Command command, const Scan& scan, const Environment& enviro
 
 std::optional<LauncherOptions> inner_options(const Command& command, const Site& site,
                                              const Environment& environment, const Host& host) {
-    if (site.kind != "torchrun" && site.kind != "accelerate") return std::nullopt;
-    const Scan scan = scan_options(command.argv, site.first, command.argv.size(),
-                                   site.kind == "torchrun" ? kTorchrunTable : kAccelerateOptions);
-    if (!scan_problem(scan, site).empty() || !scan.guessed.empty()) return std::nullopt;
-    if (site.kind == "accelerate")
-        return LauncherOptions{site.kind, accelerate_options(scan, environment, host)};
-    return LauncherOptions{site.kind, scan.given};
+    if (site.kind == "mpi") return LauncherOptions{site.kind, {}};
+    if (site.kind != "torchrun" && site.kind != "tune")
+        return python_launcher_options(command, site, environment, host);
+    const Scan scan = scan_options(command.argv, site.first, command.argv.size(), kTorchrunTable);
+    if (!scan_problem(scan, site).empty()) return std::nullopt;
+    return LauncherOptions{"torchrun", scan.given};
 }
 
 Command recognise_torchrun(Command command, const Site& site, const Environment& environment,

@@ -1,10 +1,13 @@
 #include "launcher/preflight/endpoint.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/text.hpp"
 #include "env/interface_model.hpp"
 #include "launcher/command/families.hpp"
+#include "launcher/preflight/node_launcher.hpp"
 
 namespace toporun::launcher {
 namespace {
@@ -13,7 +16,7 @@ bool filled(const std::optional<Said>& said) {
     return said && !trim(said->value).empty();
 }
 
-MeetingPlace of_torchrun(const LaunchLine& line) {
+MeetingPlace of_node_launcher(const LaunchLine& line) {
     MeetingPlace place;
     place.several = most_nodes(line.nnodes).value_or(1) > 1;
     place.fixed_first = static_backend(line);
@@ -26,13 +29,16 @@ MeetingPlace of_torchrun(const LaunchLine& line) {
         return place;
     }
     if (!place.fixed_first) return place;  // "localhost" on each node
-    const auto text = [](const std::optional<Said>& said, const char* otherwise) {
+    const auto text = [](const std::optional<Said>& said, std::string_view otherwise) {
         return filled(said) ? std::string(trim(said->value)) : std::string(otherwise);
     };
-    place.endpoint = {text(line.master_address, "127.0.0.1"), text(line.master_port, "29500"),
-                      line.master_port      ? line.master_port->words
-                      : line.master_address ? line.master_address->words
-                                            : std::string("--master-port=29500 (default)")};
+    const NodeLauncher& launcher = *line.launcher;
+    place.endpoint = {text(line.master_address, launcher.default_address),
+                      text(line.master_port, launcher.default_port),
+                      line.master_port ? line.master_port->words
+                      : line.master_address
+                          ? line.master_address->words
+                          : fmt::format("port {} (default)", launcher.default_port)};
     std::string& host = place.endpoint.host;
     if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
     return place;
@@ -99,8 +105,9 @@ bool is_loopback_name(const std::string& host) {
 
 std::optional<MeetingPlace> meeting_place(const LaunchLine& line) {
     MeetingPlace place;
-    if (line.torchrun != nullptr && line.srun == nullptr && !line.standalone)
-        place = of_torchrun(line);
+    const bool meets = line.launcher != nullptr && line.srun == nullptr && !line.standalone;
+    if (meets && line.starts_whole_job.empty())
+        place = of_node_launcher(line);
     else if (line.command.job.launcher == "plain" && line.in_step)
         place = of_task(line);
     if (place.endpoint.host.empty()) return std::nullopt;

@@ -14,7 +14,7 @@ std::optional<int> most_nodes(const std::optional<Said>& nnodes);
 /// Likewise the least.
 std::optional<int> least_nodes(const std::optional<Said>& nnodes);
 
-/// torchrun meets at an address that one node listens on, the one of rank 0.
+/// The ranks meet at an address that one node listens on, the one of rank 0.
 bool static_backend(const LaunchLine& line);
 
 struct Endpoint {

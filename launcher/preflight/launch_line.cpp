@@ -7,14 +7,10 @@
 #include "base/text.hpp"
 #include "launcher/command/families.hpp"
 #include "launcher/command/step.hpp"
+#include "launcher/preflight/node_launcher.hpp"
 
 namespace toporun::launcher {
 namespace {
-
-std::string option_words(const Given& given) {
-    return printable(given.name.size() == 1 ? fmt::format("-{} {}", given.name, given.value)
-                                            : fmt::format("--{}={}", given.name, given.value));
-}
 
 /// srun on the line: its options over the variables that sbatch set. An option of srun's that
 /// chooses nodes by name leaves their number open.
@@ -66,32 +62,6 @@ void read_step(LaunchLine& line) {
     if (step->nodes) line.nodes_words = fmt::format("SLURM_STEP_NUM_NODES={}", *step->nodes);
 }
 
-void read_torchrun(LaunchLine& line) {
-    const auto told = [&](const char* name, const char* variable_name) {
-        return said(line.torchrun, line.environment, {name}, {variable_name});
-    };
-    line.nnodes = told("nnodes", "PET_NNODES");
-    line.nproc = told("nproc-per-node", "PET_NPROC_PER_NODE");
-    line.node_rank = told("node-rank", "PET_NODE_RANK");
-    line.backend = told("rdzv-backend", "PET_RDZV_BACKEND");
-    line.endpoint = told("rdzv-endpoint", "PET_RDZV_ENDPOINT");
-    line.master_address = told("master-addr", "PET_MASTER_ADDR");
-    line.master_port = told("master-port", "PET_MASTER_PORT");
-    const auto standalone = told("standalone", "PET_STANDALONE");
-    line.standalone =
-        standalone && (standalone->option || to_integer(trim(standalone->value)).value_or(0) != 0);
-}
-
-/// Its rendezvous is that of torchrun, by other names.
-void read_accelerate(LaunchLine& line) {
-    const auto told = [&](const char* name) {
-        return said(line.accelerate, line.environment, {name}, {});
-    };
-    line.node_rank = told("machine-rank");
-    line.nnodes = told("num-machines");
-    line.backend = told("rdzv-backend");
-}
-
 }  // namespace
 
 std::optional<Said> said(const std::vector<Given>* options, const Environment& environment,
@@ -101,9 +71,7 @@ std::optional<Said> said(const std::vector<Given>* options, const Environment& e
         const auto found = std::find_if(options->rbegin(), options->rend(), [&](const Given& g) {
             return std::find(names.begin(), names.end(), g.name) != names.end();
         });
-        if (found != options->rend())
-            return Said{found->value, found->origin.empty() ? option_words(*found) : found->origin,
-                        true};
+        if (found != options->rend()) return Said{found->value, printable(found->words), true};
     }
     for (const char* name : variables)
         if (const auto found = environment.find(name); found != environment.end())
@@ -121,15 +89,20 @@ LaunchLine read_launch_line(const Command& command, const Environment& environme
     for (const LauncherOptions& options : command.launchers) {
         if (options.kind == "srun") line.srun = &options.given;
         if (options.kind == "torchrun") line.torchrun = &options.given;
-        if (options.kind == "accelerate") line.accelerate = &options.given;
+        if (options.kind == "mpi") line.starts_whole_job = "mpirun";
+        const NodeLauncher* launcher = node_launcher(options.kind);
+        if (launcher == nullptr) continue;
+        line.launcher = launcher;
+        line.launcher_options = &options.given;
     }
     line.job = !variable(environment, "SLURM_JOB_ID").empty();
     if (line.srun != nullptr)
         read_srun(line);
     else if (command.job.launcher != "srun")  // of several programs
         read_step(line);
-    if (line.torchrun != nullptr) read_torchrun(line);
-    if (line.accelerate != nullptr) read_accelerate(line);
+    if (command.job.launcher == "openmpi" || command.job.launcher == "hydra")
+        line.starts_whole_job = "mpirun";
+    if (line.launcher != nullptr) read_node_launcher(line);
     return line;
 }
 

@@ -20,15 +20,21 @@ struct Said {
     std::optional<int> count() const { return positive_count(value); }
 };
 
+struct NodeLauncher;
+
 struct LaunchLine {
     LaunchLine(const Command& read, const Environment& variables)
         : command(read), environment(variables) {}
 
     const Command& command;
     const Environment& environment;
-    const std::vector<Given>* srun = nullptr;      ///< options; nullptr = not on the line
-    const std::vector<Given>* torchrun = nullptr;  ///< likewise
-    const std::vector<Given>* accelerate = nullptr;
+    const std::vector<Given>* srun = nullptr;  ///< options; nullptr = not on the line
+    /// The launcher that starts the ranks of each node, and its options; nullptr = there is none.
+    const NodeLauncher* launcher = nullptr;
+    const std::vector<Given>* launcher_options = nullptr;
+    const std::vector<Given>* torchrun = nullptr;  ///< `launcher_options` where it is torchrun
+    /// The launcher that starts the ranks of every node by itself; "" = none does.
+    std::string starts_whole_job;
     bool job = false;      ///< in an allocation of Slurm
     bool in_step = false;  ///< toporun itself is a task of srun's
     /// Nodes that each run the same words, and tasks, of srun on the line or of the step around
@@ -40,7 +46,7 @@ struct LaunchLine {
     /// This task's place in the step; empty = unknown or not in a step.
     std::optional<int> node;
     std::optional<int> task;
-    /// What torchrun was told; of the option or of PET_<NAME>.
+    /// What the launcher was told, in torchrun's terms; of an option or a variable.
     std::optional<Said> nnodes, nproc, node_rank, backend, endpoint, master_address, master_port;
     bool standalone = false;
 };

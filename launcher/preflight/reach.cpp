@@ -111,7 +111,7 @@ void port_taken(const MeetingPlace& place, const LineFacts& facts, std::vector<F
 void own_name(const LaunchLine& line, const MeetingPlace& place, const LineFacts& facts,
               std::vector<Finding>& findings) {
     if (facts.own_name != false || place.fixed_first || !place.several) return;
-    if (line.torchrun == nullptr) return;
+    if (line.launcher == nullptr) return;
     findings.push_back({"own-name-unresolved", Severity::broken,
                         "this host's own name does not resolve, which torchrun's c10d asks for",
                         "getent ahosts $(hostname): nothing",
@@ -133,7 +133,7 @@ LineQuestions questions_on_line(const Command& command, const Environment& envir
     questions.ports = place->fixed_first && place->here == true;
     if (place->several && !env::parse_ip(place->endpoint.host))
         questions.names = {place->endpoint.host};
-    questions.own_name = place->several && !place->fixed_first && line.torchrun != nullptr;
+    questions.own_name = place->several && !place->fixed_first && line.launcher != nullptr;
     return questions;
 }
 

@@ -8,6 +8,7 @@
 #include "launcher/command/families.hpp"
 #include "launcher/command/program.hpp"
 #include "launcher/preflight/endpoint.hpp"
+#include "launcher/preflight/node_launcher.hpp"
 
 namespace toporun::launcher {
 namespace {
@@ -34,7 +35,7 @@ bool others_are_told_the_same(const LaunchLine& line) {
 void fixed_node_rank(const LaunchLine& line, std::vector<Finding>& findings) {
     if (!line.node_rank || !on_each_node(line)) return;
     if (!static_backend(line)) return;  // c10d ignores it
-    if (line.accelerate != nullptr && most_nodes(line.nnodes) == 1) return;
+    if (line.torchrun == nullptr && most_nodes(line.nnodes) == 1) return;
     const auto rank = to_integer(trim(line.node_rank->value));
     if (!rank) return;
     std::string evidence = fmt::format("{}, {}", line.node_rank->words, line.nodes_words);
@@ -42,29 +43,33 @@ void fixed_node_rank(const LaunchLine& line, std::vector<Finding>& findings) {
         if (!line.node || rank == *line.node || (line.task && rank == *line.task)) return;
         evidence += fmt::format(", SLURM_NODEID={}", *line.node);
     }
-    const bool accelerate = line.accelerate != nullptr;
-    const std::string launcher = accelerate ? "accelerate launch" : "torchrun";
-    const std::string option = accelerate ? "--machine_rank" : "--node-rank";
-    const std::string nodes = accelerate ? "--num_machines" : "--nnodes";
+    const NodeLauncher& launcher = *line.launcher;
+    const bool has_c10d = launcher.kind == "torchrun" || launcher.kind == "accelerate";
+    std::string fix = start_on_each_node(line, line.nodes);
+    if (line.torchrun != nullptr)
+        fix = fmt::format("{} bash -c 'torchrun --nnodes={} --node-rank=$SLURM_NODEID ...'",
+                          one_task_a_node(line.nodes), line.nodes.value_or(1));
     findings.push_back(
         {"node-rank-fixed", Severity::broken,
          fmt::format("{} is the same node rank on every node of the step", line.node_rank->words),
          evidence,
          "each node takes itself for the same one: 'Address already in use', or all wait for each "
          "other",
-         fmt::format("{} bash -c '{} {}={} {}=$SLURM_NODEID ...'", one_task_a_node(line.nodes),
-                     launcher, nodes, line.nodes.value_or(1), option),
-         "",
+         fix, "",
          fmt::format("one srun for all nodes, in single quotes: the batch script itself has "
-                     "SLURM_NODEID=0 and SLURM_PROCID=0; with SLURM_HOSTFILE take $SLURM_PROCID; "
-                     "or {}=c10d, which needs no node rank",
-                     accelerate ? "--rdzv_backend" : "--rdzv-backend")});
+                     "SLURM_NODEID=0 and SLURM_PROCID=0; with SLURM_HOSTFILE take $SLURM_PROCID{}",
+                     !has_c10d                  ? ""
+                     : line.torchrun != nullptr ? "; or --rdzv-backend=c10d, which needs no node "
+                                                  "rank"
+                                                : "; or --rdzv_backend=c10d, which needs no node "
+                                                  "rank")});
 }
 
 /// Static rendezvous without a node rank on a line that every node runs: each takes 0, or what its
 /// node rank is said to be is no node of the job.
 void node_rank_left_out(const LaunchLine& line, std::vector<Finding>& findings) {
-    if (line.torchrun == nullptr || line.standalone || !static_backend(line)) return;
+    if (line.launcher == nullptr || line.standalone || !static_backend(line)) return;
+    const NodeLauncher& launcher = *line.launcher;
     const auto nodes = most_nodes(line.nnodes);
     if (line.node_rank) {
         const auto rank = to_integer(trim(line.node_rank->value));
@@ -76,64 +81,74 @@ void node_rank_left_out(const LaunchLine& line, std::vector<Finding>& findings) 
                                      : fmt::format("{} nodes", *nodes),
                          *nodes - 1),
              fmt::format("{}, {}", line.node_rank->words,
-                         line.nnodes ? line.nnodes->words : std::string("no --nnodes")),
-             "the start waits for the others and times out", fmt::format("--nnodes={}", *rank + 1),
-             "", "or the right --node-rank"});
+                         line.nnodes ? line.nnodes->words : fmt::format("no {}", launcher.nodes)),
+             "the start waits for the others and times out, or ends with an error",
+             line.torchrun != nullptr ? fmt::format("--nnodes={}", *rank + 1)
+                                      : fmt::format("{}=RANK", launcher.node_rank),
+             "", fmt::format("the right {}", launcher.node_rank)});
         return;
     }
-    const bool told = line.endpoint || line.master_address;
+    // accelerate may have it from a config file that is not seen here.
+    if (launcher.kind == "accelerate") return;
+    const bool told = line.endpoint || line.master_address || line.torchrun == nullptr;
     if (line.srun == nullptr || !on_each_node(line) || nodes.value_or(1) < 2 || !told) return;
     findings.push_back(
         {"node-rank-missing", Severity::broken,
-         fmt::format("no --node-rank: each of the {} nodes takes itself for node 0", *line.nodes),
-         fmt::format("{}, {}, no --rdzv-backend", line.nnodes->words, line.nodes_words),
+         fmt::format("no {}: each of the {} nodes takes itself for node 0, or stops",
+                     launcher.node_rank, *line.nodes),
+         fmt::format("{}, {}{}", line.nnodes->words, line.nodes_words,
+                     line.torchrun != nullptr ? ", no --rdzv-backend" : ""),
          "'Address already in use', or all wait for each other",
-         fmt::format("{} torchrun --nnodes={} --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID "
-                     "--rdzv-endpoint=$MASTER_ADDR:29500 ...",
-                     one_task_a_node(line.nodes), *line.nodes),
-         "",
-         fmt::format("with {}; c10d needs no node rank; or srun ... toporun torchrun ..., which "
-                     "fills it in on each node",
-                     kFirstHost)});
+         start_on_each_node(line, line.nodes), "",
+         fmt::format("with {}{}", kFirstHost,
+                     line.torchrun != nullptr
+                         ? "; c10d needs no node rank; or srun ... toporun torchrun ..., which "
+                           "fills it in on each node"
+                         : "")});
 }
 
 /// Every node of the step would be a job of its own.
 void alone_per_node(const LaunchLine& line, std::vector<Finding>& findings) {
-    if (line.torchrun == nullptr || !on_each_node(line)) return;
+    if (line.launcher == nullptr || !line.starts_whole_job.empty() || !on_each_node(line)) return;
     if (!line.standalone && most_nodes(line.nnodes) != 1) return;
     const std::string words = line.standalone ? std::string("--standalone")
                               : line.nnodes   ? line.nnodes->words
-                                              : std::string("no --nnodes");
+                              : line.launcher->nodes.empty()
+                                  ? std::string("no --hostfile")
+                                  : fmt::format("no {}", line.launcher->nodes);
     findings.push_back(
-        {"torchrun-alone-per-node", Severity::slow,
-         fmt::format("each of the {} nodes runs a job of its own: torchrun is told of one node",
-                     *line.nodes),
+        {"launcher-alone-per-node", Severity::slow,
+         fmt::format("each of the {} nodes runs a job of its own: {} is told of one node",
+                     *line.nodes, line.launcher->command),
          fmt::format("{}, {}", words, line.nodes_words),
          "the nodes train the same model side by side and never exchange gradients",
-         fmt::format("{} torchrun --nnodes={} --rdzv-backend=c10d --rdzv-id=$SLURM_JOB_ID "
-                     "--rdzv-endpoint=$MASTER_ADDR:29500 ...",
-                     one_task_a_node(line.nodes), *line.nodes),
-         "", fmt::format("with {}; right as it is where separate jobs are meant", kFirstHost)});
+         start_on_each_node(line, line.nodes), "",
+         fmt::format("with {}; right as it is where separate jobs are meant", kFirstHost)});
 }
 
-/// torchrun waits for agents that this step does not start. A step of one task may be one of
+/// A launcher waits for nodes that this step does not start. A step of one task may be one of
 /// several.
 void too_few_agents(const LaunchLine& line, std::vector<Finding>& findings) {
-    if (line.torchrun == nullptr || line.standalone || !line.nnodes) return;
+    if (line.launcher == nullptr || line.standalone || !line.nnodes) return;
+    if (!line.starts_whole_job.empty()) return;
     const auto least = positive_count(line.nnodes->value.substr(0, line.nnodes->value.find(':')));
     if (!least || line.tasks.value_or(1) < 2 || *least <= *line.tasks) return;
     findings.push_back(
         {"nnodes-exceed-tasks", Severity::broken,
-         fmt::format("torchrun waits for {} nodes, the step starts it {} times", *least,
-                     *line.tasks),
+         fmt::format("{} waits for {} nodes, the step starts it {} times", line.launcher->command,
+                     *least, *line.tasks),
          fmt::format("{}, {} tasks ({})", line.nnodes->words, *line.tasks, line.nodes_words),
-         "the rendezvous never completes and times out", fmt::format("--nnodes={}", *line.tasks),
+         "the rendezvous never completes and times out",
+         line.launcher->kind == "composer"
+             ? std::string("--world_size=RANKS")
+             : fmt::format("{}={}", line.launcher->nodes, *line.tasks),
          "", "or more nodes for the step"});
 }
 
 /// In a batch script without srun: it runs on the first node only.
 void without_srun(const LaunchLine& line, std::vector<Finding>& findings) {
-    if (line.torchrun == nullptr || line.srun != nullptr || line.in_step || !line.job) return;
+    if (line.launcher == nullptr || line.srun != nullptr || line.in_step || !line.job) return;
+    if (!line.starts_whole_job.empty()) return;
     const auto allocated =
         said(nullptr, line.environment, {}, {"SLURM_JOB_NUM_NODES", "SLURM_NNODES"});
     if (!allocated || allocated->count().value_or(1) < 2) return;
@@ -141,17 +156,16 @@ void without_srun(const LaunchLine& line, std::vector<Finding>& findings) {
     if (!nodes) return;
     const bool waits = *nodes > 1;
     findings.push_back(
-        {"torchrun-without-srun", waits ? Severity::slow : Severity::note,
-         waits
-             ? fmt::format("torchrun starts on this node only and waits for {}", line.nnodes->words)
-             : fmt::format("torchrun uses one of the {} nodes of the allocation",
-                           *allocated->count()),
+        {"launcher-without-srun", waits ? Severity::slow : Severity::note,
+         waits ? fmt::format("{} starts on this node only and waits for {}", line.launcher->command,
+                             line.nnodes->words)
+               : fmt::format("{} uses one of the {} nodes of the allocation",
+                             line.launcher->command, *allocated->count()),
          allocated->words + ", no SLURM_STEP_ID",
          waits ? "the rendezvous times out unless something else starts the other nodes"
                : "the other nodes stay idle",
-         fmt::format("{} toporun torchrun --nnodes={} ...", one_task_a_node(allocated->count()),
-                     *allocated->count()),
-         ""});
+         start_on_each_node(line, allocated->count(), true), "",
+         line.torchrun != nullptr ? std::string() : fmt::format("with {}", kFirstHost)});
 }
 
 /// `option`: the word for torchrun; "" for programs that read MASTER_ADDR.
@@ -236,42 +250,56 @@ void judge_endpoint(const LaunchLine& line, const Endpoint& endpoint, Meet meet,
              "", "a port that is free on the first node and the same on all"});
 }
 
-void torchrun_endpoint(const LaunchLine& line, std::vector<Finding>& findings) {
-    if (line.standalone) return;
+/// The launcher is told of several nodes, and not where they meet.
+void no_endpoint(const LaunchLine& line, Meet meet, const std::string& option,
+                 std::vector<Finding>& findings) {
+    if (meet == Meet::one || line.launcher->kind == "deepspeed") return;  // it asks the first host
+    const NodeLauncher& launcher = *line.launcher;
+    const std::string taken = launcher.default_address.empty() ? "it takes none by itself"
+                              : static_backend(line)           ? "it takes 127.0.0.1"
+                                                               : "it takes localhost";
+    const std::string lacking = line.torchrun == nullptr ? fmt::format("no {}", launcher.address)
+                                : static_backend(line)   ? "no --master-addr, no --rdzv-endpoint"
+                                                         : "no --rdzv-endpoint";
+    const Severity severity = severity_of(line, meet, false);
+    findings.push_back(
+        {"rendezvous-missing", severity,
+         fmt::format("{} is told of {} nodes and not where they meet: {}", launcher.command,
+                     printable(line.nnodes->value), taken),
+         fmt::format("{}, {}", line.nnodes->words,
+                     line.endpoint ? line.endpoint->words + " is empty" : lacking),
+         meet == Meet::one_or_more      ? kAlone
+         : severity == Severity::broken ? kNeverConnect
+                                        : "right on the first node alone, where the others are "
+                                          "told its name",
+         address_fix(line, option), "",
+         address_remark(line, option) +
+             (line.torchrun != nullptr ? "; torchrun does not read MASTER_ADDR by itself" : "")});
+}
+
+void launcher_endpoint(const LaunchLine& line, std::vector<Finding>& findings) {
+    if (line.standalone || !line.starts_whole_job.empty()) return;
     const Meet meet = meet_of(line);
+    const bool c10d_word = line.torchrun != nullptr;
+    const std::string address = fmt::format("{}=$MASTER_ADDR", line.launcher->address);
     const bool given = line.endpoint && !trim(line.endpoint->value).empty();
     if (given)
         return judge_endpoint(line, parse_endpoint(line.endpoint->value, line.endpoint->words),
-                              meet, "--rdzv-endpoint=$MASTER_ADDR:29500", findings);
+                              meet, c10d_word ? "--rdzv-endpoint=$MASTER_ADDR:29500" : address,
+                              findings);
     if (static_backend(line) && line.master_address) {
         Endpoint endpoint{std::string(trim(line.master_address->value)), "",
                           line.master_address->words};
-        judge_endpoint(line, endpoint, meet, "--master-addr=$MASTER_ADDR", findings);
+        judge_endpoint(line, endpoint, meet, address, findings);
         if (line.master_port && meet != Meet::one && !endpoint.host.empty() &&
             !is_loopback_name(endpoint.host))
             judge_endpoint(line, {endpoint.host, line.master_port->value, line.master_port->words},
                            meet, "", findings);
         return;
     }
-    if (meet == Meet::one) return;
-    const Severity severity = severity_of(line, meet, false);
-    const std::string option =
-        static_backend(line) ? "--master-addr=$MASTER_ADDR" : "--rdzv-endpoint=$MASTER_ADDR:29500";
-    findings.push_back(
-        {"rendezvous-missing", severity,
-         fmt::format("torchrun is told of {} nodes and not where they meet: it takes {}",
-                     printable(line.nnodes->value),
-                     static_backend(line) ? "127.0.0.1" : "localhost"),
-         fmt::format("{}, {}", line.nnodes->words,
-                     line.endpoint          ? line.endpoint->words + " is empty"
-                     : static_backend(line) ? std::string("no --master-addr, no --rdzv-endpoint")
-                                            : std::string("no --rdzv-endpoint")),
-         meet == Meet::one_or_more      ? kAlone
-         : severity == Severity::broken ? kNeverConnect
-                                        : "right on the first node alone, where the others are "
-                                          "told its name",
-         address_fix(line, option), "",
-         address_remark(line, option) + "; torchrun does not read MASTER_ADDR by itself"});
+    no_endpoint(line, meet,
+                static_backend(line) || !c10d_word ? address : "--rdzv-endpoint=$MASTER_ADDR:29500",
+                findings);
 }
 
 /// A rank's program is Python, or a shell that is given Python to start.
@@ -327,9 +355,9 @@ void rendezvous_findings(const LaunchLine& line, std::vector<Finding>& findings)
     alone_per_node(line, findings);
     too_few_agents(line, findings);
     without_srun(line, findings);
-    if (line.torchrun != nullptr)
-        torchrun_endpoint(line, findings);
-    else if (line.accelerate == nullptr)
+    if (line.launcher != nullptr)
+        launcher_endpoint(line, findings);
+    else
         master_variables(line, findings);
 }
 

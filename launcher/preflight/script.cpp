@@ -74,7 +74,7 @@ void empty_count(const LaunchLine& line, std::vector<Finding>& findings) {
 /// RANK=0 of the job script for every task.
 void fixed_rank(const LaunchLine& line, std::vector<Finding>& findings) {
     const bool python = is_python(base_name(line.command.program));
-    if (line.torchrun != nullptr || line.accelerate != nullptr || !python) return;
+    if (line.launcher != nullptr || !python) return;
     if (line.srun == nullptr && !line.in_step) return;
     if (line.tasks.value_or(1) < 2) return;
     const std::string rank = variable(line.environment, "RANK");

@@ -7,6 +7,7 @@
 #include "env/gpu_advice.hpp"
 #include "launcher/command/families.hpp"
 #include "launcher/preflight/launch_line.hpp"
+#include "launcher/preflight/node_launcher.hpp"
 
 namespace toporun::launcher {
 namespace {
@@ -58,7 +59,7 @@ void counts_differ(const LaunchLine& line, std::vector<Finding>& findings) {
 /// named by the plan.
 void one_gpu_per_task(const LaunchLine& line, std::vector<Finding>& findings) {
     const env::Job& job = line.command.job;
-    if (line.srun == nullptr || job.gpu_bind.empty() || line.torchrun != nullptr) return;
+    if (line.srun == nullptr || job.gpu_bind.empty() || line.launcher != nullptr) return;
     if (!env::sees_some_gpus(job.gpu_bind) || job.ranks_per_node.value_or(2) > 1 ||
         line.tasks.value_or(1) < 2)
         return;
@@ -93,41 +94,64 @@ bool binds_gpus(const LaunchLine& line) {
     return false;
 }
 
-/// Several torchruns on a node, each of which starts at local rank 0.
+/// Several launchers on a node, each of which starts at local rank 0.
 void workers_multiplied(const LaunchLine& line, const detect::Machine& machine,
                         std::vector<Finding>& findings) {
-    if (line.torchrun == nullptr || line.command.job.cpu_job || binds_gpus(line)) return;
-    const int torchruns = line.tasks_per_node.value_or(1);
+    if (line.launcher == nullptr || line.command.job.cpu_job || binds_gpus(line)) return;
+    if (!line.starts_whole_job.empty()) return;
+    const int launchers = line.tasks_per_node.value_or(1);
     const auto gpus = gpus_on_node(line, machine);
     const auto ranks = line.nproc ? line.nproc->count() : std::optional(1);
     const bool word = line.nproc && (line.nproc->value == "gpu" || line.nproc->value == "auto");
-    if (torchruns < 2) return;
-    const long long all = ranks ? static_cast<long long>(*ranks) * torchruns : 0;
+    if (launchers < 2) return;
+    const long long all = ranks ? static_cast<long long>(*ranks) * launchers : 0;
     const bool fit = gpus && all > 0 && all <= *gpus;
     if (!gpus && !word && line.nnodes && line.tasks && line.nnodes->count() == line.tasks) return;
+    const NodeLauncher& launcher = *line.launcher;
+    const bool same_port = !line.standalone && !launcher.default_port.empty();
+    const std::string fitting =
+        line.torchrun != nullptr
+            ? fmt::format("{} torchrun --nnodes={} --nproc-per-node={} ...",
+                          one_task_a_node(line.nodes),
+                          line.nodes ? fmt::to_string(*line.nodes) : std::string("NODES"), all)
+            : one_task_a_node(line.nodes);
     findings.push_back(
-        {"workers-multiplied", gpus && !fit ? Severity::broken : Severity::slow,
-         fmt::format("srun starts {} torchruns on a node, each of them {}{}", torchruns,
-                     ranks ? counted(*ranks, "rank") : std::string("a rank for every GPU"),
+        {"workers-multiplied", gpus && !fit && (ranks || word) ? Severity::broken : Severity::slow,
+         fmt::format("srun starts {} {} times on a node, each time {}{}", launcher.command,
+                     launchers,
+                     ranks  ? counted(*ranks, "rank")
+                     : word ? std::string("a rank for every GPU")
+                            : std::string("several ranks"),
                      gpus ? fmt::format(", for {}", counted(*gpus, "GPU")) : std::string()),
-         fmt::format("{} a node, {}", counted(torchruns, "task"),
-                     line.nproc ? line.nproc->words : std::string("no --nproc-per-node")),
+         fmt::format("{} a node, {}", counted(launchers, "task"),
+                     line.nproc ? line.nproc->words : fmt::format("no {}", launcher.ranks)),
          fit ? std::string("each counts its local ranks from 0: code that takes device LOCAL_RANK "
                            "puts several ranks on one GPU, which NCCL refuses")
              : fmt::format("ranks share GPUs, which NCCL refuses{}",
-                           line.standalone ? "" : ", and the torchruns want the same port"),
-         fit ? fmt::format("{} torchrun --nnodes={} --nproc-per-node={} ...",
-                           one_task_a_node(line.nodes),
-                           line.nodes ? fmt::to_string(*line.nodes) : std::string("NODES"), all)
-             : one_task_a_node(line.nodes),
-         "",
-         fmt::format("torchrun itself starts the ranks of its node{}",
+                           same_port ? ", and they want the same port" : ""),
+         fit ? fitting : one_task_a_node(line.nodes), "",
+         fmt::format("{} itself starts the ranks of its node{}", launcher.command,
                      fit ? "; or GPUs of its own for each task (--gpus-per-task)" : "")});
 }
 
-/// torchrun inside a task that is given fewer GPUs than it starts ranks.
+/// A launcher that starts the ranks of every node, once in each of several tasks.
+void job_multiplied(const LaunchLine& line, std::vector<Finding>& findings) {
+    if (line.starts_whole_job.empty() || line.tasks.value_or(1) < 2) return;
+    findings.push_back(
+        {"workers-multiplied", Severity::slow,
+         fmt::format("srun starts {} {} times, and each time the ranks of the whole job",
+                     line.starts_whole_job, *line.tasks),
+         counted(*line.tasks, "task"),
+         "jobs of their own side by side on the same GPUs, or 'Address already in use'",
+         "srun --nodes=1 --ntasks=1", "",
+         fmt::format("or without srun: {} reaches the nodes itself; right as it is where separate "
+                     "runs are meant",
+                     line.starts_whole_job)});
+}
+
+/// A launcher inside a task that is given fewer GPUs than it starts ranks.
 void ranks_exceed_task(const LaunchLine& line, std::vector<Finding>& findings) {
-    if (line.srun == nullptr || line.torchrun == nullptr || line.command.job.cpu_job) return;
+    if (line.srun == nullptr || line.launcher == nullptr || line.command.job.cpu_job) return;
     const auto gpus = said(line.srun, line.environment, {"gpus-per-task"}, {"SLURM_GPUS_PER_TASK"});
     if (!gpus || !gpus->count() || !line.nproc || !line.nproc->count() || !binds_gpus(line)) return;
     if (*line.nproc->count() <= *gpus->count()) return;
@@ -163,7 +187,7 @@ void one_cpu(const LaunchLine& line, const detect::Machine& machine,
         const auto cpus = said(line.srun, line.environment, {"c", "cpus-per-task"},
                                {"SRUN_CPUS_PER_TASK", "SLURM_CPUS_PER_TASK"});
         if (!cpus || cpus->count() != 1) return;
-        what = fmt::format("one CPU for the {} ranks of each torchrun", *ranks);
+        what = fmt::format("one CPU for the {} ranks of a task", *ranks);
         evidence = cpus->words;
     } else {
         return;
@@ -210,6 +234,30 @@ void export_drops(const LaunchLine& line, std::vector<Finding>& findings) {
          ""});
 }
 
+/// Open MPI starts no rank where it has fewer slots (seen with 4.1.4).
+void ranks_exceed_slots(const LaunchLine& line, const detect::Machine& machine,
+                        std::vector<Finding>& findings) {
+    const auto& launchers = line.command.launchers;
+    if (launchers.size() != 1 || launchers.front().kind != "openmpi") return;
+    const auto ranks = said(&launchers.front().given, line.environment, {"np"}, {});
+    const auto slots = said(&launchers.front().given, line.environment, {"slots"}, {});
+    if (!ranks || !ranks->count() || !slots) return;
+    const bool cores = slots->value == "cores";
+    const auto count =
+        cores ? positive_count(fmt::to_string(machine.cpu.cores.size())) : slots->count();
+    if (!count || *ranks->count() <= *count) return;
+    findings.push_back(
+        {"ranks-exceed-slots", Severity::broken,
+         cores ? fmt::format("{}: without hosts Open MPI has a slot for each of the {} cores",
+                             ranks->words, *count)
+               : fmt::format("{}: Open MPI has {}", ranks->words, counted(*count, "slot")),
+         fmt::format("{}, {}", ranks->words, slots->words),
+         "mpirun ends before it starts a rank: 'There are not enough slots available'",
+         line.job ? fmt::format("sbatch --ntasks={}", *ranks->count())
+                  : fmt::format("mpirun -np {}", *count),
+         "", "or --oversubscribe, where several ranks may share a core"});
+}
+
 }  // namespace
 
 void task_findings(const LaunchLine& line, const detect::Machine& machine,
@@ -217,7 +265,9 @@ void task_findings(const LaunchLine& line, const detect::Machine& machine,
     counts_differ(line, findings);
     one_gpu_per_task(line, findings);
     workers_multiplied(line, machine, findings);
+    job_multiplied(line, findings);
     ranks_exceed_task(line, findings);
+    ranks_exceed_slots(line, machine, findings);
     one_cpu(line, machine, findings);
     export_drops(line, findings);
 }

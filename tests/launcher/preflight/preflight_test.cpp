@@ -155,17 +155,17 @@ TEST_CASE("a literal node rank on a line that every node runs") {
     const std::string old = "srun python3 -m torch.distributed.launch --nproc_per_node=4 ";
     check({
         {old + "--nnodes=2 --node_rank=0 --master_addr=node-a t.py", batch(2), id, Severity::broken,
-         "--node-rank=0", "SLURM_NNODES=2"},
+         "--node_rank=0 ", "SLURM_NNODES=2"},
         {"srun -N 2 torchrun --nnodes=2 --node-rank 1 --master-addr=node-a t.py",
          {},
          id,
          Severity::broken,
-         "--node-rank=1",
+         "--node-rank 1 ",
          "-N 2"},
         {"srun torchrun --nnodes=2 --master-addr=node-a t.py", batch(2, {{"PET_NODE_RANK", "0"}}),
          id, Severity::broken, "PET_NODE_RANK=0", "SLURM_NNODES=2"},
         {"srun accelerate launch --num_machines 2 --machine_rank 0 t.py", batch(2), id,
-         Severity::broken, "--machine-rank=0", "SLURM_NNODES=2"},
+         Severity::broken, "--machine_rank 0 ", "SLURM_NNODES=2"},
         {"torchrun --nnodes=2 --node-rank=0 --master-addr=node-a t.py", task(2, 1), id,
          Severity::broken, "--node-rank=0", "SLURM_NODEID=1"},
         // Each task's own number, one node each, and a backend that ignores it.
@@ -175,10 +175,10 @@ TEST_CASE("a literal node rank on a line that every node runs") {
         {"srun -w node-b torchrun --nnodes=2 --node-rank=1 --master-addr=node-a t.py", batch(2),
          ""},
         {"srun torchrun --nnodes=2 --node-rank=0" + kC10d, batch(2), ""},
-        {"srun accelerate launch --num_machines 2 --machine_rank 0 --rdzv_backend c10d t.py",
+        {"srun accelerate launch --num_machines 2 --machine_rank 0 --rdzv_backend c10d "
+         "--main_process_ip node-a t.py",
          batch(2), ""},
-        {"srun accelerate launch --machine_rank 0 t.py", batch(2), ""},
-        {"srun accelerate launch --num_machines 1 --machine_rank 0 t.py", batch(2), ""},
+        {"srun -N1 -n1 accelerate launch --num_machines 1 --machine_rank 0 t.py", batch(2), ""},
         // No shell takes the variable for its value.
         {"srun torchrun --nnodes=2 --node-rank=$SLURM_NODEID --master-addr=node-a t.py", batch(2),
          "count-not-a-number", Severity::broken, "$SLURM_NODEID", ""},
@@ -221,25 +221,26 @@ TEST_CASE("what each task gets: GPUs, torchruns, CPUs, variables") {
         {"srun -n 2 --tres-per-task=gres/gpu:1 --tres-bind=gres/gpu:none ./train", batch(2), ""},
         {"srun --ntasks-per-node=8 torchrun --nnodes=2 --nproc-per-node=8" + kC10d,
          batch(2, {{"SLURM_GPUS_ON_NODE", "8"}}), "workers-multiplied", Severity::broken,
-         "8 torchruns on a node, each of them 8 ranks, for 8 GPUs", "--nproc-per-node=8"},
+         "srun starts torchrun 8 times on a node, each time 8 ranks, for 8 GPUs",
+         "--nproc-per-node=8"},
         {"srun --ntasks-per-node=8 torchrun --nnodes=2 --nproc-per-node=gpu" + kC10d, batch(2),
          "workers-multiplied", Severity::slow, "a rank for every GPU", "8 tasks"},
         {"torchrun --nnodes=2 --nproc-per-node=2" + kC10d,
          task(2, 0, {{"SLURM_STEP_TASKS_PER_NODE", "2,2"}, {"SLURM_STEP_NUM_TASKS", "4"}}),
-         "workers-multiplied", Severity::broken, "2 torchruns", "2 tasks"},
+         "workers-multiplied", Severity::broken, "2 times", "2 tasks"},
         {"srun --ntasks-per-node=2 torchrun --nnodes=4 --nproc-per-node=4" + kC10d,
          batch(2, {{"SLURM_GPUS_ON_NODE", "8"}}), "workers-multiplied", Severity::slow,
-         "2 torchruns on a node, each of them 4 ranks, for 8 GPUs", "--nproc-per-node=4"},
+         "2 times on a node, each time 4 ranks, for 8 GPUs", "--nproc-per-node=4"},
         {"srun --ntasks-per-node=8 torchrun --nnodes=16" + kC10d,
          batch(2, {{"SLURM_GPUS_ON_NODE", "8"}}), "workers-multiplied", Severity::slow,
-         "each of them 1 rank", "no --nproc-per-node"},
+         "each time 1 rank", "no --nproc-per-node"},
         {"srun --ntasks-per-node=8 --gpus-per-task=1 torchrun --nnodes=16" + kC10d,
          batch(2, {{"SLURM_GPUS_ON_NODE", "8"}}), ""},
         {"srun torchrun --nnodes=2 --nproc-per-node=8" + kC10d,
          batch(
              2,
              {{"SLURM_GPUS_ON_NODE", "8"}, {"SLURM_NTASKS", "16"}, {"SLURM_NTASKS_PER_NODE", "8"}}),
-         "workers-multiplied", Severity::broken, "8 torchruns", "8 tasks a node"},
+         "workers-multiplied", Severity::broken, "8 times", "8 tasks a node"},
         {"srun torchrun --nnodes=2 --nproc-per-node=4" + kC10d,
          batch(2, {{"SLURM_GPUS_PER_TASK", "1"}}), "ranks-exceed-gpus", Severity::broken,
          "sees 1 GPU", "SLURM_GPUS_PER_TASK=1"},
@@ -280,9 +281,9 @@ TEST_CASE("what each task gets: GPUs, torchruns, CPUs, variables") {
 
 TEST_CASE("torchrun that does not know the nodes, or waits for more than there are") {
     check({
-        {"srun torchrun --nproc-per-node=2 t.py", batch(2), "torchrun-alone-per-node",
+        {"srun torchrun --nproc-per-node=2 t.py", batch(2), "launcher-alone-per-node",
          Severity::slow, "each of the 2 nodes", "no --nnodes"},
-        {"torchrun --standalone --nproc-per-node=2 t.py", task(4, 1), "torchrun-alone-per-node",
+        {"torchrun --standalone --nproc-per-node=2 t.py", task(4, 1), "launcher-alone-per-node",
          Severity::slow, "each of the 4 nodes", "--standalone"},
         {"torchrun --nproc-per-node=2 t.py", task(1, 0), ""},
         {"srun torchrun --nproc-per-node=2 t.py", batch(1), ""},
@@ -290,9 +291,9 @@ TEST_CASE("torchrun that does not know the nodes, or waits for more than there a
         {"torchrun --nnodes=4" + kC10d, task(2, 0), "nnodes-exceed-tasks", Severity::broken,
          "waits for 4 nodes", "2 tasks"},
         {"srun -N1 -n1 torchrun --nnodes=2" + kC10d, batch(2), ""},
-        {"torchrun --nnodes=2" + kC10d, batch(2), "torchrun-without-srun", Severity::slow,
+        {"torchrun --nnodes=2" + kC10d, batch(2), "launcher-without-srun", Severity::slow,
          "this node only", "SLURM_JOB_NUM_NODES=2"},
-        {"torchrun t.py", batch(2), "torchrun-without-srun", Severity::note, "one of the 2 nodes",
+        {"torchrun t.py", batch(2), "launcher-without-srun", Severity::note, "one of the 2 nodes",
          ""},
         {"torchrun t.py", batch(1), ""},
         {"torchrun --nnodes=2" + kC10d, {}, ""},
@@ -429,9 +430,130 @@ TEST_CASE("static rendezvous without a node rank, and node ranks of no node") {
     const Command command =
         recognise(split("srun accelerate launch --config_file c.yaml t.py", ' '), batch(2), host);
     const auto findings = preflight(command, batch(2), {}, {});
-    REQUIRE(findings.size() == 1);
+    REQUIRE(findings.size() == 2);
     CHECK(findings[0].id == "node-rank-fixed");
     CHECK(findings[0].evidence.starts_with("machine_rank: 0"));
+    CHECK(findings[1].id == "rendezvous-missing");
+}
+
+TEST_CASE("launchers that start the ranks of a node as torchrun does") {
+    const Environment eight = {
+        {"SLURM_GPUS_ON_NODE", "8"}, {"SLURM_NTASKS", "16"}, {"SLURM_NTASKS_PER_NODE", "8"}};
+    const std::string accelerate = "srun accelerate launch --num_machines 2 --num_processes 16 ";
+    const std::string c10d = "--rdzv_backend c10d --main_process_ip node-a ";
+    const std::string composer = "srun composer -n 8 --world_size 16 ";
+    const std::string fabric = "srun fabric run --devices=8 --num-nodes=2 ";
+    const std::string deepspeed = "srun deepspeed --hostfile hf --no_ssh ";
+    check({
+        {accelerate + c10d + "t.py", batch(2, eight), "workers-multiplied", Severity::broken,
+         "accelerate launch 8 times on a node, each time 8 ranks, for 8 GPUs",
+         "--num_processes 16, --num_machines 2"},
+        {"srun deepspeed --num_gpus 8 t.py", batch(2, eight), "workers-multiplied",
+         Severity::broken, "deepspeed 8 times", "--num_gpus 8"},
+        {"srun deepspeed t.py", batch(2, eight), "workers-multiplied", Severity::broken,
+         "a rank for every GPU", "no --num_gpus"},
+        {"srun deepspeed --include localhost:0 t.py", batch(2, eight), "workers-multiplied",
+         Severity::slow, "several ranks", "--include localhost:0"},
+        {"srun composer -n 8 t.py", batch(2, eight), "workers-multiplied", Severity::broken,
+         "composer 8 times", "-n 8"},
+        {"srun fabric run --devices=2,3 t.py", batch(2, eight), "workers-multiplied",
+         Severity::broken, "each time 2 ranks", "--devices=2,3"},
+        {"srun mpirun -np 16 ./train", batch(2, eight), "workers-multiplied", Severity::slow,
+         "mpirun 16 times", "16 tasks"},
+        {"srun deepspeed --hostfile hf t.py", batch(2), "workers-multiplied", Severity::slow,
+         "deepspeed with --hostfile hf 2 times", "2 tasks"},
+        {"srun -n1 mpirun -np 16 ./train", batch(2), ""},
+        {"srun -n1 deepspeed --hostfile hf t.py", batch(2), ""},
+        {"deepspeed --hostfile hf t.py", batch(2), ""},
+        {accelerate + c10d + "t.py", batch(2), ""},
+        {"srun --gpus-per-task=1 accelerate launch --num_machines 2 --num_processes 16 " + c10d +
+             "t.py",
+         batch(2), "ranks-exceed-gpus", Severity::broken, "8 ranks", "--gpus-per-task=1"},
+        // One job for each node, or on the first alone.
+        {"srun accelerate launch t.py", batch(2), "launcher-alone-per-node", Severity::slow,
+         "accelerate launch is told of one node", "no --num_machines"},
+        {"srun deepspeed t.py", batch(2), "launcher-alone-per-node", Severity::slow, "deepspeed",
+         "no --hostfile"},
+        {"srun composer -n 8 t.py", batch(2), "launcher-alone-per-node", Severity::slow, "composer",
+         "no --world_size"},
+        {"srun fabric run t.py", batch(2), "launcher-alone-per-node", Severity::slow, "fabric run",
+         "no --num-nodes"},
+        {"accelerate launch --num_machines 2 --main_process_ip node-a t.py", batch(2),
+         "launcher-without-srun", Severity::slow, "waits for --num_machines 2", "no SLURM_STEP_ID"},
+        {"deepspeed t.py", batch(2), "launcher-without-srun", Severity::note, "one of the 2 nodes",
+         ""},
+        {"composer -n 8 t.py", batch(1), ""},
+        {"accelerate launch --num_machines 4 --main_process_ip node-a --rdzv_backend c10d t.py",
+         task(2, 0), "nnodes-exceed-tasks", Severity::broken, "accelerate launch waits for 4 nodes",
+         "--num_machines 4"},
+        // The place of each node, and where they meet.
+        {composer + "--node_rank 0 --master_addr node-a --master_port 7 t.py", batch(2),
+         "node-rank-fixed", Severity::broken, "--node_rank 0 ", "SLURM_NNODES=2"},
+        {composer + "--base_rank 8 --master_addr node-a --master_port 7 t.py", batch(2),
+         "node-rank-fixed", Severity::broken, "--base_rank 8 ", ""},
+        {composer + "--master_addr node-a --master_port 7 t.py", batch(2), "node-rank-missing",
+         Severity::broken, "no --node_rank", "--world_size 16, -n 8"},
+        {composer + "--node_rank 0 t.py", batch(2), "rendezvous-missing", Severity::broken,
+         "composer is told of 2 nodes", "no --master_addr"},
+        {composer + "--node_rank 0 --master_addr localhost t.py", batch(2), "rendezvous-loopback",
+         Severity::broken, "--master_addr localhost", ""},
+        {"composer -n 8 --world_size 16 --node_rank 1 --master_addr node-a t.py", task(2, 1), ""},
+        {fabric + "--node-rank=0 --main-address=node-a t.py", batch(2), "node-rank-fixed",
+         Severity::broken, "--node-rank=0", ""},
+        {fabric + "--main-address=node-a t.py", batch(2), "node-rank-missing", Severity::broken,
+         "no --node-rank", "--num-nodes=2"},
+        {fabric + "t.py", batch(2), "rendezvous-missing", Severity::broken, "127.0.0.1",
+         "no --main-address"},
+        {"fabric run --num-nodes=2 --node-rank=2 --main-address=node-a t.py",
+         {},
+         "node-rank-too-high",
+         Severity::broken,
+         "0 to 1",
+         "--num-nodes=2"},
+        {deepspeed + "--node_rank 0 --master_addr node-a t.py", batch(2), "node-rank-fixed",
+         Severity::broken, "--node_rank 0 ", ""},
+        {accelerate + "--machine_rank 0 --main_process_ip 127.0.0.1 t.py", batch(2),
+         "rendezvous-loopback", Severity::broken, "--main_process_ip 127.0.0.1", ""},
+        {accelerate + "--rdzv_backend c10d --main_process_ip localhost t.py", batch(2),
+         "rendezvous-loopback", Severity::broken, "--main_process_ip localhost", ""},
+        {accelerate + "--rdzv_backend c10d t.py", batch(2), "rendezvous-missing", Severity::broken,
+         "none by itself", "no --main_process_ip"},
+        // deepspeed reaches the other nodes, and what is for CPUs alone.
+        {accelerate + "--use_deepspeed --main_process_ip localhost t.py", batch(2), ""},
+        {"srun -n 2 accelerate launch --cpu t.py", batch(1, {{"SLURM_GPUS_ON_NODE", "2"}}), ""},
+    });
+    const auto findings = findings_of(accelerate + "--machine_rank 0 t.py", batch(2), {});
+    REQUIRE_FALSE(findings.empty());
+    CHECK(findings[0].fix ==
+          "srun --ntasks=2 --ntasks-per-node=1 bash -c 'accelerate launch --num_machines=2 "
+          "--machine_rank=$SLURM_NODEID --main_process_ip=$MASTER_ADDR ...'");
+}
+
+TEST_CASE("more ranks than Open MPI has slots") {
+    const std::string id = "ranks-exceed-slots";
+    const Environment tasks = {{"SLURM_TASKS_PER_NODE", "8(x2)"}};
+    check({
+        {"mpirun -np 17 ./train", batch(2, tasks), id, Severity::broken, "16 slots",
+         "SLURM_TASKS_PER_NODE=8(x2)"},
+        {"mpirun -np 4 -H node-a:1,node-b:2 ./train", {}, id, Severity::broken, "-np 4", "hosts"},
+        {"mpirun -np 2 -H node-a ./train", {}, id, Severity::broken, "1 slot", ""},
+        {"mpirun -np 5 ./train", {}, id, Severity::broken, "each of the 4 cores", "no hosts"},
+        {"mpirun -np 16 ./train", batch(2, tasks), ""},
+        {"mpirun -np 17 ./train", batch(2), ""},
+        {"mpirun -np 17 -H node-a:1 ./train", batch(2, tasks), ""},
+        {"mpirun -np 4 ./train", {}, ""},
+        {"mpirun -np 2 -H node-a,node-a ./train", {}, ""},
+        {"mpirun -np 5 --oversubscribe ./train", {}, ""},
+        {"mpirun -np 5 --map-by :OVERSUBSCRIBE ./train", {}, ""},
+        {"mpirun -np 5 --use-hwthread-cpus ./train", {}, ""},
+        {"mpirun -np 5 --mca rmaps_base_oversubscribe 1 ./train", {}, ""},
+        {"mpirun -np 5 ./train", {{"OMPI_MCA_rmaps_base_oversubscribe", "1"}}, ""},
+        {"mpirun -np 5 ./train", {{"PBS_NODEFILE", "nodes"}}, ""},
+        {"mpirun -np 4 ./train : -np 4 ./w", {}, ""},
+        {"mpiexec.hydra -n 5 ./train", {}, ""},
+    });
+    CHECK(tasks_on_all_nodes("2(x3),1") == 7);
+    CHECK_FALSE(tasks_on_all_nodes("x"));
 }
 
 TEST_CASE("outside Slurm a fix names no variable that is not set") {
