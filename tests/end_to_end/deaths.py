@@ -54,6 +54,7 @@ class SupervisorKilled(Case):
     def kill_supervisor(self, command, ready, options=()):
         running = self.start([TOPORUN, *options, *command])
         wait_until(lambda: harness.read_file(running.paths[0]).count(b"ready") == ready, "every process")
+        harness.wait_until_torchrun_watches(self)
         os.kill(running.pid, signal.SIGKILL)
         self.assertEqual(running.finish().returncode, -signal.SIGKILL)
         return running
@@ -143,6 +144,7 @@ class LeftOvers(Case):
             running = self.start([*prefix, "torchrun", "--nproc_per_node=2",
                                   f"--master_port={harness.free_port()}", "worker.py"])
             wait_until(lambda: harness.read_file(running.paths[0]).count(b"ready") == 2, "both workers")
+            harness.wait_until_torchrun_watches(self)
             os.kill(running.pid, signal.SIGUSR1)
             status = running.finish().returncode
             workers = sorted(self.left_overs())

@@ -239,6 +239,16 @@ class Terminal:
         return signalled_or_exited(self.wait_status)
 
 
+def wait_until_torchrun_watches(case, wait=wait_until):
+    """Every torchrun of the test has started all its workers and sleeps between two looks at them.
+
+    A signal before that is a race which a bare torchrun 1.13 loses as well, though its workers run already: where it
+    comes in start_processes() it is handed on as SIGTERM, or not at all (torch/distributed/elastic/multiprocessing).
+    """
+    agents = [pid for pid in case.left_overs() if read_file(f"/proc/{pid}/comm") == b"torchrun\n"]
+    wait(lambda: all(b"nanosleep" in read_file(f"/proc/{pid}/wchan") for pid in agents), "torchrun at its watch")
+
+
 def continue_stopped_job(case, shell, go):
     """Brings the shell's stopped job on with fg and lets it end with 5 by the file `go`; the shell's status."""
     shell.type(b"fg; echo ended=$?\n")

@@ -227,6 +227,7 @@ class DeliveryHelpers:
         record = Record(self)
         running = self.start([*words, RECORD_SIGNALS, record.path])
         record.wait_for("ready")
+        harness.wait_until_torchrun_watches(self)
         send(running, getattr(signal, f"SIG{name}"))
         record.wait_for(name)
         self.end_recorders()

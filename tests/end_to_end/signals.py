@@ -176,6 +176,7 @@ class ThroughTorchrun(Case):
             running = self.start([*prefix, "torchrun", "--nproc_per_node=2",
                                   f"--master_port={harness.free_port()}", "worker.py"])
             wait_until(lambda: harness.read_file(running.paths[0]).count(b"ready") == 2, "both workers")
+            harness.wait_until_torchrun_watches(self)
             os.kill(running.pid, signal.SIGTERM)
             status = running.finish().returncode
             self.assert_nothing_left()

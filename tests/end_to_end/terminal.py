@@ -88,6 +88,7 @@ class CtrlCInLaunchers(Case):
     def interrupted(self, prefix, command, ready):
         terminal = Terminal(self, [*prefix, *command])
         terminal.wait_until(lambda: terminal.output.count(ready) >= 2, "both ranks")
+        harness.wait_until_torchrun_watches(self, terminal.wait_until)
         terminal.type(CTRL_C)
         status = terminal.finish()
         self.assert_nothing_left()
