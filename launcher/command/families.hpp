@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "launcher/command/command.hpp"
@@ -39,6 +40,16 @@ Command recognise_jsrun(Command command, const Site& site, const Host& host);
 /// alone.
 std::optional<LauncherOptions> inner_options(const Command& command, const Site& site,
                                              const Environment& environment, const Host& host);
+/// What an option of a launcher in a shell text says where it is not known before the text runs.
+constexpr const char* kUnknownValue = "unknown";
+
+/// The same for the only launcher in the text that argv[word...] gives a shell, with the values
+/// that variables of the job script have. Nothing where which words it gets is not certain.
+std::optional<LauncherOptions> options_in_shell_text(std::span<const std::string> argv,
+                                                     std::size_t word,
+                                                     const Environment& environment,
+                                                     const Host& host);
+
 /// The same for accelerate, with what its config file says where the line does not, deepspeed, with
 /// the host file that it takes by itself, composer and fabric.
 std::optional<LauncherOptions> python_launcher_options(const Command& command, const Site& site,

@@ -181,9 +181,12 @@ std::optional<int> ranks_by_slot(Places& places, const std::vector<Context>& con
                                  const std::string& policy) {
     if (contexts.size() != 1 || places.unknown || places.order.size() < 2) return std::nullopt;
     const Scan& scan = contexts.front().scan;
-    for (const Meaning other : {Meaning::ranks_per_node, Meaning::one_rank_per_node,
-                                Meaning::rank_file, Meaning::map_policy})
+    for (const Meaning other :
+         {Meaning::ranks_per_node, Meaning::one_rank_per_node, Meaning::rank_file})
         if (last_given(scan, other) != nullptr) return std::nullopt;
+    if (const Given* map = last_given(scan, Meaning::map_policy);
+        map != nullptr && map->name != "byslot" && map->value != "slot")
+        return std::nullopt;
     const auto total = given_count(scan, Meaning::total_ranks);
     return total && policy.empty() ? fill_by_slot(places, *total) : std::nullopt;
 }

@@ -17,11 +17,25 @@ std::string without_slots(const std::string& host) {
     return host.substr(0, host.find(':'));
 }
 
+/// Grid Engine's `host slots queue processors` (sge_pe(5)).
+void add_grid_engine_file(Places& places, const std::string& path, const Host& host) {
+    const auto text = host.read_file(path, kListBytes);
+    if (!text) places.unknown = true;
+    for (const std::string& line : split(text.value_or(""), '\n')) {
+        const std::vector<std::string> words = split(std::string(trim(line)), ' ');
+        if (words.front().empty()) continue;
+        places.add(words.front());
+        const auto slots = words.size() > 1 ? positive_count(words[1]) : std::nullopt;
+        if (slots) places.slots_of[words.front()] += *slots;
+    }
+}
+
 }  // namespace
 
 void add_host_file(Places& places, const std::string& path, bool ranks, const Host& host) {
     const auto text = host.read_file(path, kListBytes);
     if (!text) places.unknown = true;
+    std::map<std::string, int> lines;  // without a number of slots
     for (std::string line : split(text.value_or(""), '\n')) {
         line = trim(std::string_view(line).substr(0, line.find('#')));
         if (ranks) {
@@ -34,11 +48,14 @@ void add_host_file(Places& places, const std::string& path, bool ranks, const Ho
         if (line.empty()) continue;
         places.add(without_slots(line));
         const std::size_t slots = options.find(" slots=");
+        if (slots == std::string::npos && !ranks) ++lines[without_slots(line)];
         if (slots == std::string::npos) continue;
         const std::string number = options.substr(slots + 7);
         if (const auto count = positive_count(number.substr(0, number.find_first_of(" \t"))))
             places.slots_of[without_slots(line)] += *count;
     }
+    for (const auto& [name, count] : lines)  // one alone stands for the cores of the host
+        if (count > 1) places.slots_of[name] += count;
 }
 
 void add_host_list(Places& places, const std::string& list) {
@@ -65,11 +82,14 @@ void add_allocation(Places& places, const Environment& environment, const Host& 
             places.add(list);
         places.unknown = places.unknown || !one;
     }
-    for (const char* name : {"PBS_NODEFILE", "PE_HOSTFILE", "LSB_DJOB_HOSTFILE", "COBALT_NODEFILE"})
+    for (const char* name : {"PBS_NODEFILE", "LSB_DJOB_HOSTFILE", "COBALT_NODEFILE"})
         if (const std::string file = variable(environment, name); !file.empty())
             add_host_file(places, file, false, host);
-    for (const char* name : {"FLUX_JOB_ID", "LSB_HOSTS"})
-        places.unknown = places.unknown || !variable(environment, name).empty();
+    if (const std::string file = variable(environment, "PE_HOSTFILE"); !file.empty())
+        add_grid_engine_file(places, file, host);
+    const bool lsf_list = variable(environment, "LSB_DJOB_HOSTFILE").empty() &&
+                          !variable(environment, "LSB_HOSTS").empty();
+    places.unknown = places.unknown || lsf_list || !variable(environment, "FLUX_JOB_ID").empty();
 }
 
 std::set<std::string> distinct_hosts(const std::set<std::string>& names, const Host& host) {

@@ -223,6 +223,12 @@ std::string rank_text(std::span<const std::string> argv, std::size_t word, const
     return script_text(host.find_executable(argv[peeled.inner]), host);
 }
 
+std::vector<std::vector<std::string>> shell_commands(std::string_view text) {
+    ShellText read = all_commands(text);
+    if (!read.whole) return {};
+    return std::move(read.commands);
+}
+
 std::string shell_leaves_host(std::span<const std::string> argv, std::size_t first,
                               const Environment& environment, const Host& host) {
     const Peeled peeled = peel_prefixes(argv, first);
@@ -269,12 +275,18 @@ std::string refuses_shim(std::span<const std::string> argv, std::size_t word,
                            printable(typed));
     const Peeled peeled = peel_prefixes(argv, word);
     const std::size_t inner = std::min(peeled.inner, argv.size() - 1);
+    const auto boxed =
+        std::find_if(peeled.prefixes.begin(), peeled.prefixes.end(), [](const std::string& name) {
+            return prefix_place(name) == Place::container || name == "ssh";
+        });
     if (is_launcher_name(argv[inner]))
-        return fmt::format("each rank starts '{}', which starts ranks itself",
-                           printable(argv[inner]));
-    for (const std::string& name : peeled.prefixes)
-        if (prefix_place(name) == Place::container || name == "ssh")
-            return fmt::format("each rank starts in another place, behind '{}'", name);
+        return fmt::format("each rank starts '{}', which starts ranks itself{}",
+                           printable(argv[inner]),
+                           boxed == peeled.prefixes.end()
+                               ? ""
+                               : fmt::format(": put toporun in front of it, behind '{}'", *boxed));
+    if (boxed != peeled.prefixes.end())
+        return fmt::format("each rank starts in another place, behind '{}'", *boxed);
     const bool shell =
         !interpreter.empty() && !is_python(interpreter[0]) && script_python(path, host).empty();
     const std::string text = shell           ? start

@@ -43,6 +43,10 @@ std::string shell_leaves_host(std::span<const std::string> argv, std::size_t fir
 /// for other programs and what cannot be read.
 std::string rank_text(std::span<const std::string> argv, std::size_t word, const Host& host);
 
+/// The commands of a shell text, with those of the texts that it gives to shells; none where not
+/// all of it could be read.
+std::vector<std::vector<std::string>> shell_commands(std::string_view text);
+
 /// Why `path` cannot be started through the shim as the launcher would start it; "" = it can.
 /// `arguments` are looked at for the text of `sh -c`.
 std::string refuses_shim(std::span<const std::string> argv, std::size_t word,

@@ -329,6 +329,9 @@ Command recognise_accelerate(Command command, const Site& site, const Environmen
     command.job.nodes = count(Meaning::nodes, "num_machines").value_or(1);
     const auto total = count(Meaning::total_ranks, "num_processes");
     const int nodes = command.job.nodes.value_or(1);
+    const bool config_named = last_given(scan, Meaning::config_file) != nullptr;
+    if (!total && nodes == 1 && config.empty() && !config_named)  // launch.py: device_count()
+        command.job.ranks_word = command.ranks_word = "gpu";
     if (total && *total % nodes == 0) command.job.ranks_per_node = *total / nodes;
     if (const Given* given = last_given(scan, Meaning::master_address))
         command.job.rendezvous = given->value;
@@ -458,6 +461,7 @@ Command recognise_composer(Command command, const Site& site, const Host& host) 
     command.job.ranks_per_node = given_count(scan, Meaning::ranks_per_node);
     const auto total = given_count(scan, Meaning::total_ranks);
     const auto& here = command.job.ranks_per_node;
+    if (!here) command.job.ranks_word = command.ranks_word = "gpu";
     if (!total)
         command.job.nodes = 1;
     else if (here && *total % *here == 0)
@@ -476,7 +480,10 @@ Command recognise_fabric(Command command, const Site& site, const Host& host) {
     if (auto options = python_launcher_options(command, site, {}, host))
         command.launchers.push_back(std::move(*options));
     command.job.nodes = given_count(scan, Meaning::nodes).value_or(1);
-    command.job.ranks_per_node = given_count(scan, Meaning::ranks_per_node);
+    const Given* devices = last_given(scan, Meaning::ranks_per_node);
+    command.job.ranks_per_node = devices == nullptr ? 1 : positive_count(devices->value);
+    if (devices != nullptr && (devices->value == "auto" || devices->value == "-1"))
+        command.job.ranks_word = command.ranks_word = "gpu";
     if (const Given* given = last_given(scan, Meaning::master_address))
         command.job.rendezvous = given->value;
     return by_python_exec(std::move(command), site, host);

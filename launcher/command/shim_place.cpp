@@ -109,7 +109,10 @@ void add_given(GivenVariables& given, const Peeled& peeled) {
 void forget_one_rank(Command& command, std::size_t word, const Host& host) {
     if (command.job.ranks_per_node != 1 || word >= command.argv.size()) return;
     const Peeled peeled = peel_prefixes(command.argv, word);
-    if (peeled.shell || find_site(command.argv, peeled, host).role != Role::none ||
+    const bool boxed =
+        peeled.inner < command.argv.size() &&
+        is_launcher_name(command.argv[peeled.inner]);  // behind a container's command
+    if (peeled.shell || boxed || find_site(command.argv, peeled, host).role != Role::none ||
         !rank_text(command.argv, word, host).empty())
         command.job.ranks_per_node.reset();
 }

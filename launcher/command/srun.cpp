@@ -341,8 +341,9 @@ Command keep_options(Command command, const Scan& scan, const Environment& envir
                      const Host& host) {
     command.launchers = {{"srun", scan.given}};
     const Site inner = find_site(command.argv, peel_prefixes(command.argv, scan.program), host);
-    if (auto options = inner_options(command, inner, environment, host))
-        command.launchers.push_back(std::move(*options));
+    auto options = inner_options(command, inner, environment, host);
+    if (!options) options = options_in_shell_text(command.argv, scan.program, environment, host);
+    if (options) command.launchers.push_back(std::move(*options));
     return command;
 }
 
@@ -399,6 +400,7 @@ Command recognise_srun(Command command, const Site& site, const Environment& env
             command = add_programs(std::move(command), contexts, host);
     if (containers) command.program.clear();
     if (!obstacle.empty()) {
+        if (contexts.size() == 1) forget_one_rank(command, scan.program, host);
         if (command.drops_variables)
             command.notes.push_back(
                 fmt::format("srun hands over only '--export={}': toporun's variables do not arrive",

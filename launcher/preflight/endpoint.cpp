@@ -100,7 +100,8 @@ bool all_loopback(const std::vector<std::string>& addresses) {
 }
 
 bool is_loopback_name(const std::string& host) {
-    return host == "localhost" || host == "::1" || host.starts_with("127.");
+    return host == "localhost" || host == "::1" || host.starts_with("127.") || host == "0.0.0.0" ||
+           host == "::";
 }
 
 std::optional<MeetingPlace> meeting_place(const LaunchLine& line) {

@@ -27,7 +27,7 @@ struct Endpoint {
 /// behind the last colon, or there is none.
 Endpoint parse_endpoint(const std::string& text, std::string words);
 
-/// localhost, ::1, 127.x.
+/// localhost, ::1, 127.x, and 0.0.0.0, which to a connection is this host.
 bool is_loopback_name(const std::string& host);
 
 /// Each is an address that no other host reaches; true for none at all.

@@ -26,7 +26,8 @@ constexpr int kTorchrunGrace_s = 30;
 bool is_count(std::string_view text) {
     text = trim(text);
     return (!text.empty() && std::isdigit(static_cast<unsigned char>(text.front())) != 0) ||
-           text == "gpu" || text == "cpu" || text == "auto" || text == "xpu";
+           text == kUnknownValue || text == "gpu" || text == "cpu" || text == "auto" ||
+           text == "xpu";
 }
 
 /// A number, or letters and digits as the names of devices have.

@@ -49,6 +49,9 @@ tests::FakeHost golden_host() {
     tests::FakeHost host;
     host.files["here.hosts"] = "node-a slots=8\n";
     host.files["there.hosts"] = "node-a slots=8\nnode-b slots=8\n";
+    host.files["lines.hosts"] = "node-a\nnode-b\n";
+    for (int i = 0; i < 7; ++i) host.files["lines.hosts"] += "node-a\nnode-b\n";
+    host.files["pe.hosts"] = "node-a 8 q@node-a UNDEFINED\nnode-b 8 q@node-b UNDEFINED\n";
     host.files["one.yaml"] = "distributed_type: 'NO'\nnum_processes: 1\n";
     host.files["eight.yaml"] = "distributed_type: MULTI_GPU\nnum_machines: 1\nnum_processes: 8\n";
     host.files["aws.yaml"] = "compute_environment: AMAZON_SAGEMAKER\n";

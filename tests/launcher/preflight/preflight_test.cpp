@@ -497,6 +497,12 @@ TEST_CASE("launchers that start the ranks of a node as torchrun does") {
          "composer is told of 2 nodes", "no --master_addr"},
         {composer + "--node_rank 0 --master_addr localhost t.py", batch(2), "rendezvous-loopback",
          Severity::broken, "--master_addr localhost", ""},
+        {"composer -n 8 --world_size 16 --node_rank 0 --master_addr 0.0.0.0 t.py",
+         {},
+         "rendezvous-loopback",
+         Severity::note,
+         "0.0.0.0",
+         ""},
         {"composer -n 8 --world_size 16 --node_rank 1 --master_addr node-a t.py", task(2, 1), ""},
         {fabric + "--node-rank=0 --main-address=node-a t.py", batch(2), "node-rank-fixed",
          Severity::broken, "--node-rank=0", ""},
@@ -527,6 +533,66 @@ TEST_CASE("launchers that start the ranks of a node as torchrun does") {
     CHECK(findings[0].fix ==
           "srun --ntasks=2 --ntasks-per-node=1 bash -c 'accelerate launch --num_machines=2 "
           "--machine_rank=$SLURM_NODEID --main_process_ip=$MASTER_ADDR ...'");
+}
+
+std::vector<env::Finding> shell_findings(const std::string& srun, const std::string& text,
+                                         const Environment& environment) {
+    std::vector<std::string> words = split(srun, ' ');
+    words.insert(words.end(), {"bash", "-c", text});
+    const Command command = recognise(words, environment, FakeHost());
+    return preflight(command, variables_of_ranks(command, environment), node_machine(), {});
+}
+
+TEST_CASE("a launcher in the shell text of srun's tasks") {
+    const std::string several = "torchrun --nnodes=2 --nproc_per_node=8 ";
+    const std::string place = "--node_rank=$SLURM_PROCID --master_addr=$MASTER_ADDR ";
+    const Environment eight = {
+        {"SLURM_GPUS_ON_NODE", "8"}, {"SLURM_NTASKS", "16"}, {"SLURM_NTASKS_PER_NODE", "8"}};
+    struct Text {
+        std::string srun;
+        std::string text;
+        Environment environment;
+        std::string id;  ///< of the first finding; "" = nothing is wrong
+    };
+    const std::vector<Text> rows = {
+        {"srun", several + place + "t.py", batch(2, eight), "workers-multiplied"},
+        {"srun", "torchrun --nproc_per_node=$SLURM_GPUS_ON_NODE t.py", batch(2, eight),
+         "workers-multiplied"},
+        {"srun", several + place + "t.py", batch(2, {{"MASTER_ADDR", "localhost"}}),
+         "rendezvous-loopback"},
+        {"srun", several + "--node_rank=0 --master_addr=node-a t.py", batch(2), "node-rank-fixed"},
+        {"srun", several + "--master_addr=${MASTER_ADDR} t.py", batch(2), "node-rank-missing"},
+        {"srun", "cd x; exec torchrun --nproc_per_node=8 t.py \"$@\"", batch(2),
+         "launcher-alone-per-node"},
+        {"srun", "accelerate launch --num_machines 2 --machine_rank 0 --main_process_ip a t.py",
+         batch(2), "node-rank-fixed"},
+        {"srun -n 4", "mpirun -np 4 ./train", batch(1), "workers-multiplied"},
+        {"srun", several + place + "t.py", batch(2), ""},
+        {"srun", several + place + "t.py", batch(2, {{"MASTER_ADDR", "node-a"}}), ""},
+        // The text may know better, and what it hands over is not known.
+        {"srun", "MASTER_ADDR=$(head -n1 hosts); " + several + place + "t.py",
+         batch(2, {{"MASTER_ADDR", "localhost"}}), ""},
+        {"srun", "torchrun --nnodes=$SLURM_NNODES --nproc_per_node=$N " + place + "t.py", batch(2),
+         ""},
+        {"srun", "torchrun $ARGS t.py", batch(2), ""},
+        {"srun", "torchrun --nproc_per_node 8 ${ARGS[@]} t.py", batch(2), ""},
+        {"srun", "torchrun --nproc_per_node=8 --rdzv_endpoint=$(hostname):1 --nnodes=2 t.py",
+         batch(2), ""},
+        {"srun", "if a; then torchrun t.py; else " + several + place + "t.py; fi", batch(2), ""},
+        {"srun", "python t.py", batch(2), ""},
+        {"srun -N1 -n1", "torchrun --nproc_per_node=8 t.py", batch(2), ""},
+    };
+    for (const Text& row : rows) {
+        CAPTURE(row.text);
+        const auto findings = shell_findings(row.srun, row.text, row.environment);
+        CHECK((findings.empty() ? "" : findings.front().id) == row.id);
+    }
+    FakeHost host;
+    host.programs["./job.sh"] = "#!/bin/bash\nsource env.sh\n" + several + "t.py\n";
+    const Command command = recognise({"srun", "./job.sh"}, batch(2), host);
+    const auto findings = preflight(command, batch(2), {}, {});
+    REQUIRE(findings.size() == 1);
+    CHECK(findings[0].id == "rendezvous-missing");
 }
 
 TEST_CASE("more ranks than Open MPI has slots") {
