@@ -204,14 +204,12 @@ std::optional<JobReport> NodeFiles::merge_all(const std::string& own) const {
     });
 }
 
-std::string NodeFiles::write_report(RunFacts& facts, const std::optional<JobReport>& report,
-                                    std::vector<std::string>& lines) {
+WrittenEnd NodeFiles::write_report(RunFacts& facts, const std::optional<JobReport>& report) {
     if (!report) return {};
-    lines = report->lines;
-    std::string fault = files_.write("report.json", report->json);
-    if (fault.empty()) fault = files_.write("report.txt", report->text);
-    if (fault.empty()) facts.report_path = facts.run_directory + "/report.txt";
-    return fault;
+    WrittenEnd end{files_.write("report.json", report->json), report->lines};
+    if (end.fault.empty()) end.fault = files_.write("report.txt", report->text);
+    if (end.fault.empty()) facts.report_path = facts.run_directory + "/report.txt";
+    return end;
 }
 
 /// Until the first task or the last one writes the report of all.
@@ -227,15 +225,14 @@ std::string NodeFiles::write_first_report(RunFacts& facts, const std::string& ow
 }
 
 /// Of the nodes that end together one reads what all have left.
-std::string NodeFiles::write_last_report(RunFacts& facts, const std::string& own,
-                                         std::vector<std::string>& lines) {
+WrittenEnd NodeFiles::write_last_report(RunFacts& facts, const std::string& own) {
     const std::string marker = fmt::format("report-{}.writing", letters_);
     bool marked = false;
     files_.write_new(marker, "", marked);
     if (!marked && patience_.count() == 0) return {};  // else it may be of who was ended before
-    std::string fault = write_report(facts, merge_all(own), lines);
+    WrittenEnd end = write_report(facts, merge_all(own));
     files_.remove(marker);
-    return fault;
+    return end;
 }
 
 NodeFiles::Written NodeFiles::write_alone(const NodeFacts& node, const std::string& report,
@@ -291,27 +288,26 @@ NodeFiles::Written NodeFiles::write_node(const RunFacts& facts, bool ended) {
 
 std::string NodeFiles::write_early(RunFacts& facts) {
     Written node = write_node(facts, false);
-    std::vector<std::string> lines;
     if (!node.fault.empty()) return node.fault;
-    return place_.leads() ? write_report(facts, merge_all(node.text), lines)
+    return place_.leads() ? write_report(facts, merge_all(node.text)).fault
                           : write_first_report(facts, node.text);
 }
 
-std::string NodeFiles::write_end(RunFacts& facts, std::vector<std::string>& lines) {
+WrittenEnd NodeFiles::write_end(RunFacts& facts) {
     const Written node = write_node(facts, true);
-    if (!node.fault.empty()) return node.fault;
+    if (!node.fault.empty()) return {node.fault, {}};
     if (!place_.leads()) {
-        if (node.whole && all_ended()) return write_last_report(facts, node.text, lines);
-        return node.wrote ? write_first_report(facts, node.text) : std::string();
+        if (node.whole && all_ended()) return write_last_report(facts, node.text);
+        return {node.wrote ? write_first_report(facts, node.text) : std::string(), {}};
     }
     // Looks once more afterwards: the last one may have written in between.
-    std::string fault;
-    for (bool complete = false, again = true; again && fault.empty();) {
+    WrittenEnd end;
+    for (bool complete = false, again = true; again && end.fault.empty();) {
         complete = all_ended();
-        fault = write_report(facts, merge_all(node.text), lines);
+        end = write_report(facts, merge_all(node.text));
         again = !complete && all_ended();
     }
-    return fault;
+    return end;
 }
 
 }  // namespace toporun::launcher

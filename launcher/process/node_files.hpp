@@ -48,6 +48,12 @@ std::optional<int> claim_node(const std::string& run_directory, const JobPlace& 
 /// also while it runs, and after nodes that ended late. Nothing where no node file is.
 std::optional<JobReport> report_of_nodes(const std::string& run_directory);
 
+/// What became of the reports of a run that has ended.
+struct WrittenEnd {
+    std::string fault;               ///< what could not be written; "" = nothing
+    std::vector<std::string> lines;  ///< what the nodes' ends come to, where this one has read them
+};
+
 /// What the nodes of a job step leave in the run directory that they share: one file a node. The
 /// toporuns of a node meet in a directory of their own on the node. Nobody waits for anybody: who
 /// ends last writes the report of all, and where nobody knows that, `toporun report` does.
@@ -61,9 +67,8 @@ class NodeFiles {
     std::string write_start(const RunFacts& facts);
 
     /// The node's file with this task's report, and report.json and report.txt where this is the
-    /// last of all, the leader or the first. Sets facts.report_path and adds what the nodes' ends
-    /// come to.
-    std::string write_end(RunFacts& facts, std::vector<std::string>& lines);
+    /// last of all, the leader or the first. Sets facts.report_path.
+    WrittenEnd write_end(RunFacts& facts);
 
     /// The same before the command has ended, for the case that nothing can be written later.
     std::string write_early(RunFacts& facts);
@@ -83,11 +88,9 @@ class NodeFiles {
     bool all_ended() const;
     Written write_node(const RunFacts& facts, bool ended);
     Written write_alone(const NodeFacts& node, const std::string& report, bool ended);
-    std::string write_report(RunFacts& facts, const std::optional<JobReport>& report,
-                             std::vector<std::string>& lines);
+    WrittenEnd write_report(RunFacts& facts, const std::optional<JobReport>& report);
     std::string write_first_report(RunFacts& facts, const std::string& own);
-    std::string write_last_report(RunFacts& facts, const std::string& own,
-                                  std::vector<std::string>& lines);
+    WrittenEnd write_last_report(RunFacts& facts, const std::string& own);
     std::optional<JobReport> merge_all(const std::string& own) const;
 
     RunFiles& files_;

@@ -89,9 +89,8 @@ void observe_node(ObserverTask task, std::size_t ranks) {
     ends.fill(facts.ranks);
     end.oom_kills_after = detect::read_oom_kills(detect::Files(""));
     facts.failure = failure_of_node(facts, task.private_directory, end);
-    std::vector<std::string> lines;  // for the launcher's host, where nobody says them any more
     if (nodes)
-        nodes->write_end(facts, lines);
+        nodes->write_end(facts);  // its lines: nobody says them here, nor on the launcher's host
     else
         write_reports(files, facts);
     remove_private_directory(task.private_directory);

@@ -225,12 +225,13 @@ class ObserverLoop {
         end_.oom_kills_after = detect::read_oom_kills(detect::Files(""));
         facts.failure = failure_of_run(facts, task_.private_directory, end_);
         if (task_.place.leads()) note_fault(files_.keep_logs(task_.private_directory));
-        std::vector<std::string> of_nodes;
-        note_fault(task_.place.shared()
-                       ? nodes_.write_end(facts, of_nodes)
-                       : files_.write_report(facts, task_.silent || task_.own_directory));
-        for (const std::string& line : closing_lines(facts, of_nodes.size())) console_.say(line);
-        for (const std::string& line : of_nodes) console_.say(line);
+        const bool alone = task_.silent || task_.own_directory;
+        const WrittenEnd end = task_.place.shared()
+                                   ? nodes_.write_end(facts)
+                                   : WrittenEnd{files_.write_report(facts, alone), {}};
+        note_fault(end.fault);
+        for (const std::string& line : closing_lines(facts, end.lines.size())) console_.say(line);
+        for (const std::string& line : end.lines) console_.say(line);
         remove_private();
         send_message(link_, {LinkKind::done, 0});
         finished_ = true;

@@ -59,8 +59,7 @@ void end_task(const fs::path& directory, const JobPlace& place, int status = 0, 
     RunFiles files(directory.string());
     RunFacts facts = facts_of(directory);
     facts.exit.status = status;
-    std::vector<std::string> lines;
-    CHECK(NodeFiles(files, place, run).write_end(facts, lines).empty());
+    CHECK(NodeFiles(files, place, run).write_end(facts).fault.empty());
 }
 
 std::string meeting_of(const fs::path& directory, const JobPlace& place, int run = 1) {
@@ -220,8 +219,7 @@ TEST_CASE("hosts that a launcher reached take a number each, while others run or
     RunFiles files(path);
     NodeFiles nodes(files, first, 1);
     RunFacts facts = facts_of(directory.path());
-    std::vector<std::string> lines;
-    CHECK(nodes.write_end(facts, lines).empty());
+    CHECK(nodes.write_end(facts).fault.empty());
     CHECK(claim_node(path, place) == 3);
     CHECK_FALSE(claim_node(path, place));  // more hosts than anybody knew of
     CHECK_FALSE(claim_node(path + "/missing", place));
@@ -273,14 +271,13 @@ TEST_CASE("what the tasks left stays until the node's file is written") {
     const fs::path meeting = meeting_of(run.path(), last);
     RunFiles files(run.path().string());
     RunFacts facts = facts_of(run.path());
-    std::vector<std::string> lines;
     // The task's report fits on the disk, the node's file does not.
     rlimit before{};
     REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
     const auto on_limit = ::signal(SIGXFSZ, SIG_IGN);
     const rlimit full{task_report(facts, last, true).size() + 8, before.rlim_max};
     REQUIRE(::setrlimit(RLIMIT_FSIZE, &full) == 0);
-    const std::string fault = NodeFiles(files, last, 1).write_end(facts, lines);
+    const std::string fault = NodeFiles(files, last, 1).write_end(facts).fault;
     ::setrlimit(RLIMIT_FSIZE, &before);
     ::signal(SIGXFSZ, on_limit);
     CHECK(fault.find("node-0-") != std::string::npos);
