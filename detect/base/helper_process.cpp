@@ -62,30 +62,31 @@ void write_all(std::string_view bytes) {
     }
 }
 
-[[noreturn]] void helper_main(const std::function<void(const HelperOutput&)>& work, pid_t parent,
-                              int result) {
+[[noreturn]] void helper_main(const std::function<void()>& work, pid_t parent, int result) {
     if (!detach(parent, result)) _exit(1);
     try {
-        work(write_all);
+        work();
     } catch (...) {
         _exit(1);  // the parent says that the helper failed
     }
     _exit(0);
 }
 
-/// Reads until the end of the pipe; false when the time or the size ran out first.
-bool read_all(int fd, Clock::time_point end, std::size_t most_bytes, std::string& bytes) {
+enum class Ended { at_its_end, too_late, too_long };
+
+/// Reads until the end of the pipe, the time or the size.
+Ended read_all(int fd, Clock::time_point end, std::size_t most_bytes, std::string& bytes) {
     std::array<char, 16384> buffer;
     for (;;) {
         pollfd waited{fd, POLLIN, 0};
         const int ready = poll(&waited, 1, milliseconds_until(end));
         if (ready < 0 && errno == EINTR) continue;
-        if (ready <= 0) return false;
+        if (ready <= 0) return Ended::too_late;
         const ssize_t count = read(fd, buffer.data(), buffer.size());
         if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-        if (count <= 0) return true;
+        if (count <= 0) return Ended::at_its_end;
         bytes.append(buffer.data(), static_cast<std::size_t>(count));
-        if (bytes.size() > most_bytes) return false;
+        if (bytes.size() > most_bytes) return Ended::too_long;
     }
 }
 
@@ -103,15 +104,15 @@ std::optional<int> status_within(pid_t helper, std::chrono::milliseconds time) {
     }
 }
 
+/// With what it has started, where that is of its group.
 void abandon(pid_t helper) {
+    kill(-helper, SIGKILL);
     kill(helper, SIGKILL);
     waitpid(helper, nullptr, WNOHANG);
 }
 
-}  // namespace
-
-HelperResult run_helper(const std::function<void(const HelperOutput&)>& work,
-                        std::chrono::milliseconds limit, std::size_t most_bytes) {
+HelperResult run_forked(const std::function<void()>& work, std::chrono::milliseconds limit,
+                        std::size_t most_bytes) {
     HelperResult result;
     const auto end = Clock::now() + limit;
     int ends[2];
@@ -129,11 +130,12 @@ HelperResult run_helper(const std::function<void(const HelperOutput&)>& work,
         result.failure = fmt::format("no process: {}", std::strerror(errno));
         return result;
     }
-    const bool complete = read_all(reading.get(), end, most_bytes, result.bytes);
+    const Ended ended = read_all(reading.get(), end, most_bytes, result.bytes);
     reading.reset();  // whatever it still writes ends it
-    if (!complete) {
+    if (ended != Ended::at_its_end) {
         abandon(helper);
-        result.failure = result.bytes.size() > most_bytes
+        if (ended == Ended::too_long) result.bytes.resize(most_bytes);
+        result.failure = ended == Ended::too_long
                              ? std::string("answer too long")
                              : fmt::format("no answer within {} ms", limit.count());
         return result;
@@ -144,12 +146,36 @@ HelperResult run_helper(const std::function<void(const HelperOutput&)>& work,
         result.failure = "it does not end";
     } else if (WIFSIGNALED(*status)) {
         result.failure = fmt::format("ended by signal {}", WTERMSIG(*status));
-    } else if (WEXITSTATUS(*status) != 0) {
-        result.failure = fmt::format("ended with status {}", WEXITSTATUS(*status));
     } else {
-        result.finished = true;
+        result.status = WEXITSTATUS(*status);
+        result.finished = result.status == 0;
+        if (!result.finished) result.failure = fmt::format("ended with status {}", *result.status);
     }
     return result;
+}
+
+}  // namespace
+
+HelperResult run_helper(const std::function<void(const HelperOutput&)>& work,
+                        std::chrono::milliseconds limit, std::size_t most_bytes) {
+    return run_forked([&] { work(write_all); }, limit, most_bytes);
+}
+
+HelperResult run_program(const std::vector<std::string>& words, std::chrono::milliseconds limit,
+                         std::size_t most_bytes) {
+    if (words.empty()) return {};
+    std::vector<std::string> kept = words;
+    std::vector<char*> argv;
+    for (std::string& word : kept) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    return run_forked(
+        [&] {
+            if (dup2(kResultDescriptor, STDOUT_FILENO) < 0) _exit(1);
+            close(kResultDescriptor);
+            execv(argv.front(), argv.data());
+            _exit(127);
+        },
+        limit, most_bytes);
 }
 
 }  // namespace toporun

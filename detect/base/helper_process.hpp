@@ -1,18 +1,21 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace toporun {
 
 /// What a helper process left behind.
 struct HelperResult {
-    std::string bytes;      ///< what it wrote, also when it did not finish; never to be trusted
-    bool finished = false;  ///< it wrote everything and ended with status 0
-    std::string failure;    ///< why not: "no answer within 10000 ms", "ended by signal 11"
+    std::string bytes;          ///< what it wrote, also when it did not finish; never to be trusted
+    bool finished = false;      ///< it wrote everything and ended with status 0
+    std::optional<int> status;  ///< its exit status, where it ended by itself in time
+    std::string failure;        ///< why not: "no answer within 10000 ms", "ended by signal 11"
 };
 
 /// Sends bytes to the parent.
@@ -24,5 +27,12 @@ using HelperOutput = std::function<void(std::string_view)>;
 /// that is stuck in the kernel is abandoned. The calling process must have one thread.
 HelperResult run_helper(const std::function<void(const HelperOutput&)>& work,
                         std::chrono::milliseconds limit, std::size_t most_bytes);
+
+/// Runs a program in the same way: what it writes on standard output is its answer, standard input
+/// and error are /dev/null. `words`: its path and arguments. One that prints more than `most_bytes`
+/// or is late is ended; what it has written by then is there.
+HelperResult run_program(const std::vector<std::string>& words,
+                         std::chrono::milliseconds limit = std::chrono::seconds(2),
+                         std::size_t most_bytes = 4096);
 
 }  // namespace toporun

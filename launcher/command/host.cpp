@@ -12,8 +12,8 @@
 #include <cstdlib>
 
 #include "base/descriptors.hpp"
+#include "base/helper_process.hpp"
 #include "base/text.hpp"
-#include "launcher/command/helper.hpp"
 
 namespace toporun::launcher {
 namespace {
@@ -97,7 +97,7 @@ std::vector<std::string> SystemHost::names() const {
 }
 
 std::string SystemHost::version_text(const std::string& path) const {
-    return helper_output({path, "--version"});
+    return run_program({path, "--version"}).bytes;
 }
 
 }  // namespace toporun::launcher

@@ -7,9 +7,9 @@
 #include <array>
 #include <climits>
 
+#include "base/helper_process.hpp"
 #include "base/text.hpp"
 #include "launcher/command/families.hpp"
-#include "launcher/command/helper.hpp"
 #include "launcher/preflight/endpoint.hpp"
 
 namespace toporun::launcher {
@@ -29,7 +29,7 @@ bool is_host_name(const std::string& name) {
 
 std::string output_of(const Host& host, std::vector<std::string> words) {
     words.front() = host.find_executable(words.front());
-    return words.front().empty() ? std::string() : helper_output(words);
+    return words.front().empty() ? std::string() : run_program(words).bytes;
 }
 
 /// The addresses of a name, none where there is no such name; nothing where nobody has told in
@@ -38,8 +38,8 @@ std::optional<std::vector<std::string>> resolve(const Host& host, const std::str
     constexpr int kNotFound = 2;  // getent(1)
     const std::string getent = host.find_executable("getent");
     if (getent.empty()) return std::nullopt;
-    const HelperAnswer answer = ask_helper({getent, "ahosts", name});
-    std::vector<std::string> addresses = ahosts_addresses(answer.text);
+    const HelperResult answer = run_program({getent, "ahosts", name});
+    std::vector<std::string> addresses = ahosts_addresses(answer.bytes);
     if (addresses.empty() && answer.status != kNotFound) return std::nullopt;
     return addresses;
 }

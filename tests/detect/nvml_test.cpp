@@ -363,6 +363,22 @@ TEST_CASE("the helper's answer is bounded and its failures are told") {
     CHECK(killed.failure == "ended by signal 9");
 }
 
+TEST_CASE("a program's answer is what it prints, with its status") {
+    const HelperResult told = run_program({"/bin/sh", "-c", "echo told; exit 3"});
+    CHECK(told.bytes == "told\n");
+    CHECK(told.status == 3);
+    CHECK_FALSE(told.finished);
+    CHECK(run_program({"/bin/sh", "-c", "test ! -e /proc/self/fd/3"}).finished);
+    CHECK(run_program({"/no/such/program"}).status == 127);
+    CHECK_FALSE(run_program({}).status);
+    const HelperResult endless = run_program({"/bin/sh", "-c", "while :; do echo y; done"}, 5000ms);
+    CHECK(endless.bytes.size() == 4096);
+    CHECK_FALSE(endless.status);
+    const HelperResult killed = run_program({"/bin/sh", "-c", "echo a; kill -9 $$"});
+    CHECK(killed.bytes == "a\n");
+    CHECK_FALSE(killed.status);
+}
+
 TEST_CASE("what the helper sent before it was stopped is kept") {
     const auto hangs = [](const HelperOutput& send) {
         send("first");
