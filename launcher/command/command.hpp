@@ -61,6 +61,7 @@ struct FirstHost {
 struct LauncherOptions {
     std::string kind;  ///< srun, torchrun, accelerate, deepspeed, composer, fabric, mpi
     std::vector<Given> given;
+    bool enclosed = false;  ///< in a shell's text or a container: variables are not all known
 };
 
 /// What the user typed, as far as it had to be understood.

@@ -44,6 +44,30 @@ std::string expand(const std::string& word, std::string_view text, const Environ
     return out;
 }
 
+/// The text that argv[word...] gives a shell, also where that is in a container; "" = none.
+std::string text_for_shell(std::span<const std::string> argv, std::size_t word, const Host& host) {
+    const std::string text = rank_text(argv, word, host);
+    const Peeled peeled = peel_prefixes(argv, word);
+    if (!text.empty() || !peeled.opaque || peeled.shell || peeled.inner < argv.size()) return text;
+    for (std::size_t i = word; i + 2 < argv.size(); ++i)
+        if (prefix_place(argv[i]) == Place::shell && argv[i + 1].starts_with('-') &&
+            argv[i + 1].ends_with('c'))
+            return rank_text(argv, i, host);
+    return {};
+}
+
+/// What only the shell can work out, or variables that a launcher reads by itself.
+bool is_uncertain(std::string_view text) {
+    for (const char* sets : {"`", "PET_", "NODE_RANK=", "WORLD_SIZE=", "BASE_RANK="})
+        if (text.find(sets) != std::string_view::npos) return true;
+    for (std::size_t at = 0; (at = text.find("${", at)) != std::string_view::npos;) {
+        at += 2;
+        while (at < text.size() && is_name_character(text[at])) ++at;
+        if (at == text.size() || text[at] != '}') return true;  // ${RANK:-0}, ${hosts[0]}
+    }
+    return false;
+}
+
 bool is_known(const std::string& word) {
     return word.find('$') == std::string::npos;
 }
@@ -66,8 +90,8 @@ std::optional<LauncherOptions> options_in_shell_text(std::span<const std::string
                                                      std::size_t word,
                                                      const Environment& environment,
                                                      const Host& host) {
-    const std::string text = rank_text(argv, word, host);
-    if (text.empty() || text.find('`') != std::string::npos) return std::nullopt;
+    const std::string text = text_for_shell(argv, word, host);
+    if (text.empty() || is_uncertain(text)) return std::nullopt;
     Command inner;
     for (const std::vector<std::string>& words : shell_commands(text)) {
         if (find_site(words, peel_prefixes(words, 0), host).role != Role::launcher) continue;
@@ -87,6 +111,7 @@ std::optional<LauncherOptions> options_in_shell_text(std::span<const std::string
         return std::nullopt;  // options may be in the variable
     for (Given& given : options->given)
         if (!is_known(given.value)) given.value = kUnknownValue;
+    options->enclosed = true;
     return options;
 }
 

@@ -340,10 +340,15 @@ Command nested_launcher(Command command, const Site& site, const Environment& en
 Command keep_options(Command command, const Scan& scan, const Environment& environment,
                      const Host& host) {
     command.launchers = {{"srun", scan.given}};
-    const Site inner = find_site(command.argv, peel_prefixes(command.argv, scan.program), host);
+    Peeled peeled = peel_prefixes(command.argv, scan.program);
+    const bool enclosed = peeled.opaque;
+    if (!peeled.shell) peeled.opaque = false;  // its options say the same in a container
+    const Site inner = find_site(command.argv, peeled, host);
     auto options = inner_options(command, inner, environment, host);
     if (!options) options = options_in_shell_text(command.argv, scan.program, environment, host);
-    if (options) command.launchers.push_back(std::move(*options));
+    if (!options) return command;
+    options->enclosed = options->enclosed || enclosed;
+    command.launchers.push_back(std::move(*options));
     return command;
 }
 

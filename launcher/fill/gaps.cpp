@@ -224,6 +224,7 @@ Gaps find_gaps(const Command& command, const Environment& environment) {
         const Gaps nodes = rendezvous_gap(line);
         return nodes.gap == Gap::none ? port_gap(line) : nodes;
     }
+    if (line.enclosed) return {};
     if (launcher == "srun" && line.torchrun != nullptr) return srun_gap(command, line);
     if (!is_python(base_name(command.program)) || command.program_at.size() != 1) return {};
     // A launcher or a server tells what it starts its place itself.

@@ -88,6 +88,7 @@ LaunchLine read_launch_line(const Command& command, const Environment& environme
     LaunchLine line(command, environment);
     for (const LauncherOptions& options : command.launchers) {
         if (options.kind == "srun") line.srun = &options.given;
+        line.enclosed = line.enclosed || options.enclosed;
         if (options.kind == "torchrun") line.torchrun = &options.given;
         if (options.kind == "mpi") line.starts_whole_job = "mpirun";
         const NodeLauncher* launcher = node_launcher(options.kind);

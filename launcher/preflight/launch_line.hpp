@@ -33,6 +33,7 @@ struct LaunchLine {
     const NodeLauncher* launcher = nullptr;
     const std::vector<Given>* launcher_options = nullptr;
     const std::vector<Given>* torchrun = nullptr;  ///< `launcher_options` where it is torchrun
+    bool enclosed = false;  ///< the launcher is in a shell's text or a container
     /// The launcher that starts the ranks of every node by itself; "" = none does.
     std::string starts_whole_job;
     bool job = false;      ///< in an allocation of Slurm

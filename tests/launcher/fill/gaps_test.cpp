@@ -126,6 +126,10 @@ TEST_CASE("in front of srun all nodes are told the same") {
                              "SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_NODELIST"})
         batch.erase(name);
     batch.insert({{"SLURM_NNODES", "2"}, {"SLURM_JOB_NODELIST", "n[1-2]"}});
+    CHECK(gaps_of("srun torchrun t.py", batch).gap == Gap::rendezvous);
+    CHECK(gaps_of("srun singularity exec i.sif torchrun t.py", batch).gap == Gap::none);
+    const Command text = recognise({"srun", "bash", "-c", "torchrun t.py"}, batch, FakeHost());
+    CHECK(find_gaps(text, batch).gap == Gap::none);  // it may know better
     MeetingFacts facts = first_resolves();
     facts.process = 8;
     facts.listening = {23376};

@@ -168,6 +168,8 @@ TEST_CASE("a literal node rank on a line that every node runs") {
          Severity::broken, "--machine_rank 0 ", "SLURM_NNODES=2"},
         {"torchrun --nnodes=2 --node-rank=0 --master-addr=node-a t.py", task(2, 1), id,
          Severity::broken, "--node-rank=0", "SLURM_NODEID=1"},
+        {"srun singularity exec --nv i.sif torchrun --nnodes=2 --node-rank=0 --master-addr=a t.py",
+         batch(2), id, Severity::broken, "--node-rank=0", ""},
         // Each task's own number, one node each, and a backend that ignores it.
         {"torchrun --nnodes=2 --node-rank=1 --master-addr=node-a t.py", task(2, 1), ""},
         {"srun -N1 -n1 torchrun --nnodes=2 --node-rank=1 --master-addr=node-a t.py", batch(2), ""},
@@ -580,6 +582,11 @@ TEST_CASE("a launcher in the shell text of srun's tasks") {
          batch(2), ""},
         {"srun", "if a; then torchrun t.py; else " + several + place + "t.py; fi", batch(2), ""},
         {"srun", "python t.py", batch(2), ""},
+        {"srun", several + "--node_rank=${SLURM_PROCID:-0} --master_addr=node-a t.py", batch(2),
+         ""},
+        {"srun", "export PET_NNODES=2; torchrun --nproc_per_node=8 t.py", batch(2), ""},
+        {"srun singularity exec --nv i.sif", several + "--node_rank=0 --master_addr=node-a t.py",
+         batch(2), "node-rank-fixed"},
         {"srun -N1 -n1", "torchrun --nproc_per_node=8 t.py", batch(2), ""},
     };
     for (const Text& row : rows) {
