@@ -14,6 +14,7 @@ struct LogMember {
     std::size_t process = 0;
     std::size_t group = 0;              ///< the same for all members of one communicator
     std::optional<std::size_t> parent;  ///< group of the communicator it was split from
+    bool split = false;                 ///< it is a part of another communicator
     std::uint64_t pointer = 0;          ///< the process's name for the communicator
     int rank = 0;
     int ranks = 0;

@@ -152,7 +152,8 @@ void LogModel::add(ProcessNumber process, const Init& init) {
     LogMember member;
     member.process = *process;
     member.pointer = pointer_number(init.communicator).value_or(0);
-    if (!init.parent.empty()) member.parent = group_of(*process, init.parent);
+    member.split = !init.parent.empty();
+    if (member.split) member.parent = group_of(*process, init.parent);
     member.group = group_number(group_name(*process, init));
     member.rank = init.rank;
     member.ranks = init.ranks;
@@ -304,6 +305,7 @@ LogSummary LogModel::summary() const {
     const World world(members_, processes_);
     add_nodes(result);
     result.rank_count = world.size();
+    result.rank_least = world.least();
     result.ranks = world.ranks();
     for (std::size_t i = 0; i < result.warnings.size(); ++i) {
         if (const ProcessNumber process = warning_processes_[i])

@@ -66,9 +66,10 @@ struct LogSummary {
     std::uint64_t torn = 0;     ///< lines into which another process wrote
     std::uint64_t cut = 0;      ///< lines longer than the limit, cut
     bool rccl = false;
-    std::vector<std::string> versions;              ///< "2.28.9"
-    bool versions_in_one = false;                   ///< one process said several
-    std::optional<int> rank_count;                  ///< size of the world communicator
+    std::vector<std::string> versions;  ///< "2.28.9"
+    bool versions_in_one = false;       ///< one process said several
+    std::optional<int> rank_count;      ///< size of the world communicator
+    int rank_least = 0;  ///< where only parts of it were seen: GPUs and processes that took part
     std::vector<LogRank> ranks;                     ///< ascending by rank
     std::vector<std::string> nodes;                 ///< host names
     std::optional<int> node_count;                  ///< NCCL's own count

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "detect/nccl_log/cursor.hpp"
 
@@ -23,10 +24,19 @@ bool device_matches(const LogMember& member, std::uint64_t device) {
 
 World::World(const std::vector<LogMember>& members, const Processes& processes)
     : processes_(processes) {
+    std::set<std::pair<std::size_t, int>> places;
     for (const Member& member : members) {
+        places.emplace(member.process, member.cuda_device.value_or(-1));
         size_ = std::max(size_.value_or(0), member.ranks);
         memberships_[member.process].push_back(&member);
         by_group_.emplace(std::pair(member.group, member.rank), &member);
+    }
+    const auto is_part = [](const Member& member) { return member.split && !member.parent; };
+    if (size_ && static_cast<int>(places.size()) > *size_ &&
+        std::all_of(members.begin(), members.end(), is_part)) {
+        size_.reset();
+        least_ = static_cast<int>(places.size());
+        return;
     }
     for (const Member& member : members) {
         if (member.ranks == size_) add_world_member(member);

@@ -19,7 +19,10 @@ class World {
   public:
     World(const std::vector<LogMember>& members, const Processes& processes);
 
+    /// Nothing where all communicators that were seen are parts of one that was not.
     std::optional<int> size() const { return size_; }
+    /// Then how many ranks took part at least, else 0.
+    int least() const { return least_; }
     std::vector<LogRank> ranks() const;
     /// The rank of a process, when it has exactly one.
     std::optional<int> rank_of(std::size_t process) const;
@@ -36,6 +39,7 @@ class World {
 
     const Processes& processes_;
     std::optional<int> size_;
+    int least_ = 0;
     std::map<int, const Member*> world_;                ///< by rank
     std::map<std::size_t, std::set<int>> world_ranks_;  ///< of each process
     std::map<std::size_t, std::vector<const Member*>> memberships_;

@@ -71,6 +71,40 @@ void add_torn(const RunFacts& facts, Findings& found) {
     found.push_back(std::move(finding));
 }
 
+/// Ranks wait in the initialisation of a communicator until all have come. A rank that is missing
+/// in a log of several nodes may have its own log elsewhere.
+void add_incomplete(const LogSummary& log, Findings& found) {
+    constexpr std::size_t kMostNamed = 8;
+    const auto size = static_cast<std::size_t>(log.rank_count.value_or(0));
+    const auto complete = [](const LogRank& rank) { return rank.complete; };
+    if (log.ranks.empty() || log.ranks.size() >= size || size > 65536 || !log.transports.empty() ||
+        log.other_connections > 0 || std::any_of(log.ranks.begin(), log.ranks.end(), complete))
+        return;
+    std::vector<int> missing;
+    std::size_t next = 0;
+    for (std::size_t rank = 0; rank < size; ++rank) {
+        if (next < log.ranks.size() && log.ranks[next].rank == static_cast<int>(rank))
+            ++next;
+        else
+            missing.push_back(static_cast<int>(rank));
+    }
+    const std::size_t count = missing.size();
+    missing.resize(std::min(count, kMostNamed));
+    env::Finding finding;
+    finding.id = "log-init-incomplete";
+    finding.severity = env::Severity::broken;
+    finding.what = fmt::format(
+        "a communicator of {} ranks never came about: {} of them began, none was done; missing: "
+        "rank{} {}{}",
+        size, log.ranks.size(), count == 1 ? "" : "s", fmt::join(missing, ", "),
+        count > kMostNamed ? fmt::format(" and {} more", count - kMostNamed) : "");
+    finding.effect = "the ranks that began wait for those, until a time-out";
+    finding.fix =
+        "what did these ranks do: did they start, end before, or call another communicator? Their "
+        "logs may be missing here";
+    found.push_back(std::move(finding));
+}
+
 void add_graph(const LogFabric& fabric, Findings& found) {
     if (fabric.patterns_without_graph.empty()) return;
     env::Finding finding;
@@ -158,6 +192,7 @@ std::vector<env::Finding> log_findings(const RunFacts& facts) {
     if (facts.logs.empty()) return found;
     add_interfaces(facts, found);
     add_torn(facts, found);
+    add_incomplete(facts.log, found);
     add_graph(facts.log.setup.fabric, found);
     add_path_mtu(facts.log.setup.fabric, found);
     add_verbs(facts, found);

@@ -164,7 +164,9 @@ void add_nccl_lines(const RunFacts& facts, ReportLines& text) {
                                                                : facts.plan.log_reason));
     } else {
         text.list(log.rccl ? "RCCL version" : "NCCL version", log.versions);
-        text.line(fmt::format("ranks: {}, nodes: {}", number(log.rank_count), nodes_text(log)));
+        const std::string ranks = log.rank_least > 0 ? fmt::format("at least {}", log.rank_least)
+                                                     : number(log.rank_count);
+        text.line(fmt::format("ranks: {}, nodes: {}", ranks, nodes_text(log)));
         text.list("network", log.networks);
         text.list("bootstrap interface", log.bootstrap_interfaces);
         text.list("data interface", log.data_interfaces);

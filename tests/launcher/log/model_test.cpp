@@ -130,6 +130,22 @@ TEST_CASE("connections of a split are given the ranks of the world") {
     CHECK(summary.other_connections == 0);
 }
 
+TEST_CASE("parts of a communicator that was not seen are not the job") {
+    std::vector<std::string> lines;
+    for (int device = 0; device < 4; ++device) {
+        const std::string number = std::to_string(device);
+        lines.push_back(of("a", device,
+                           "ncclCommSplit comm 0xb rank " + std::to_string(device / 2) +
+                               " nranks 2 cudaDev " + number + " nvmlDev " + number + " busId " +
+                               number + "b000 parent 0xa splitCount 2 color " +
+                               std::to_string(device % 2) + " key 0 - Init COMPLETE"));
+    }
+    const LogSummary summary = summary_of(lines);
+    CHECK_FALSE(summary.rank_count.has_value());
+    CHECK(summary.rank_least == 4);
+    CHECK(summary.ranks.empty());
+}
+
 TEST_CASE("a connection of an unknown communicator is counted and not guessed") {
     std::vector<std::string> lines = two_nodes_of_two();
     lines.push_back(of("b", 0, "Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM"));

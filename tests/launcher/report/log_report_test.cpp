@@ -110,6 +110,28 @@ TEST_CASE("interfaces that reach nobody and torn lines are findings of a log") {
     CHECK(log_findings(facts).empty());
 }
 
+TEST_CASE("a communicator that never came about is a finding with the ranks that are missing") {
+    RunFacts facts;
+    facts.logs = {"a.log"};
+    facts.log.rank_count = 4;
+    for (const int rank : {0, 1, 3}) {
+        LogRank begun;
+        begun.rank = rank;
+        facts.log.ranks.push_back(begun);
+    }
+    const auto found = log_findings(facts);
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].id == "log-init-incomplete");
+    CHECK(found[0].severity == toporun::env::Severity::broken);
+    CHECK(found[0].what.find("3 of them began, none was done; missing: rank 2") !=
+          std::string::npos);
+    facts.log.ranks[0].complete = true;  // its log goes on, those of the others are cut
+    CHECK(log_findings(facts).empty());
+    facts.log.ranks[0].complete = false;
+    facts.log.rank_count = 3;
+    CHECK(log_findings(facts).empty());
+}
+
 TEST_CASE("what the log says of adapters and links becomes findings") {
     const auto ids_of = [](const LogFabric& fabric) {
         RunFacts facts;
