@@ -110,7 +110,13 @@ Catalogue::Catalogue(const std::vector<std::pair<std::string_view, std::string_v
                 }
                 filter_.add(lines_.back().pattern.key(),
                             static_cast<std::uint16_t>(lines_.size() - 1));
-                anchors_.add(lines_.back().pattern.anchor());
+                const Pattern& pattern = lines_.back().pattern;
+                if (!pattern.anchor().empty())
+                    anchors_.add(pattern.anchor());
+                else if (!pattern.whole_line().empty())
+                    short_lines_.emplace(pattern.whole_line());
+                else
+                    row.fail("text", "no seven bytes in a row, and no whole line");
             }
         }
         file.finish();
@@ -136,6 +142,13 @@ void Catalogue::add_finding(TomlTable& row) {
         anchors_.add(finding.patterns.back().anchor());
     }
     findings_.push_back(std::move(finding));
+}
+
+bool Catalogue::ends_in_short_line(std::string_view line) const {
+    constexpr std::size_t kLongestLabel = 64;
+    return line.size() <= kLongestLabel + Anchors::kBytes &&
+           std::any_of(short_lines_.begin(), short_lines_.end(),
+                       [&](const std::string& known) { return line.ends_with(known); });
 }
 
 const Class* Catalogue::find_class(std::string_view id) const {

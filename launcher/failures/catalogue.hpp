@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -81,6 +82,12 @@ class Catalogue {
     const PatternFilter& finding_filter() const { return finding_filter_; }
     /// A line without any of them matches nothing of the catalogue.
     const Anchors& anchors() const { return anchors_; }
+    /// But for the lines that are shorter than an anchor: `Killed`.
+    bool is_short_line(std::string_view line) const {
+        return line.size() < Anchors::kBytes && short_lines_.contains(line);
+    }
+    /// Whether one of them stands at the end of `line`, behind a label.
+    bool ends_in_short_line(std::string_view line) const;
 
     struct Match {
         const KnownLine* line = nullptr;
@@ -102,6 +109,7 @@ class Catalogue {
     std::vector<KnownFinding> findings_;
     PatternFilter finding_filter_;  ///< by position in findings_
     Anchors anchors_;
+    std::set<std::string, std::less<>> short_lines_;
 };
 
 }  // namespace toporun::launcher::failures

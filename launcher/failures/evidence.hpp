@@ -9,6 +9,7 @@
 
 #include "detect/nccl_log/line.hpp"
 #include "launcher/failures/catalogue.hpp"
+#include "launcher/failures/kernel_line.hpp"
 #include "launcher/failures/prefix.hpp"
 
 /// What was seen in the logs of a run, before it is judged.
@@ -36,9 +37,12 @@ struct Event {
     std::string advice;
     std::string frame;  ///< "train.py line 24" of a traceback
     Place place;
-    int attempt = 0;        ///< restarts before it
-    bool general = false;   ///< what stands beside it tells more
-    bool by_task = false;   ///< `ranks` are numbers of Slurm tasks
+    int attempt = 0;         ///< restarts before it
+    bool general = false;    ///< what stands beside it tells more
+    bool by_task = false;    ///< `ranks` are numbers of Slurm tasks
+    bool of_kernel = false;  ///< a line of the kernel's log, which goes back for weeks
+    std::string bus;         ///< PCI address of a GPU that the line names
+    std::optional<LogTime> time;
     bool uncaught = false;  ///< an exception that ended its process, by its form
     bool of_main = false;   ///< an exception that began in the main program
     std::uint64_t went_on =
@@ -56,8 +60,17 @@ struct TableRow {
     std::optional<int> exit_code;  ///< negative: a signal
     std::optional<std::int64_t> pid;
     bool first_observed = false;  ///< torchrun's own "root cause"
+    std::optional<int> task;      ///< of Slurm, whose label its lines have
+    std::optional<LogTime> time;
     Place place;
     int attempt = 0;
+};
+
+/// The ranks that an agent of torchrun started, as it prints them at the rendezvous.
+struct AgentRanks {
+    int file = 0;
+    std::optional<int> task;  ///< of Slurm, whose label its lines have
+    int first = 0;            ///< global rank of local rank 0
 };
 
 /// What one rank of a process group told of its work.
@@ -121,6 +134,9 @@ struct Evidence {
     std::vector<Event> events;
     std::vector<TableRow> table;
     std::map<std::int64_t, Place> closing;  ///< processes that an agent began to end
+    std::vector<AgentRanks> agents;
+    bool several_agents = false;  ///< torchrun of several nodes, as one of them says
+    bool several_tasks = false;   ///< lines with labels of several Slurm tasks
     std::vector<WorkState> work;
     std::map<int, std::pair<std::string, Place>> fingerprints;  ///< collective each rank was in
     std::map<std::pair<std::string, std::int64_t>, NcclProcess> nccl;  ///< by host and process

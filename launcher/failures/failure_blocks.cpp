@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <array>
 #include <cctype>
 
 #include "base/text.hpp"
 #include "detect/nccl_log/cursor.hpp"
 #include "launcher/failures/failure_log.hpp"
+#include "launcher/failures/python_path.hpp"
 
 /// Blocks of lines that a FailureLog reads as one: tables and tracebacks.
 namespace toporun::launcher::failures {
@@ -18,11 +20,6 @@ bool is_exception_line(std::string_view message) {
     if (end == 0 || std::isdigit(static_cast<unsigned char>(message[0])) != 0) return false;
     return end == message.size() || message.substr(end).starts_with(": ") ||
            message.substr(end) == ":";
-}
-
-bool is_library(std::string_view path) {
-    return path.find("/site-packages/") != path.npos || path.find("/dist-packages/") != path.npos ||
-           path.find("/lib/python3") != path.npos || path.starts_with('<');
 }
 
 bool is_launcher_file(std::string_view path) {
@@ -56,6 +53,7 @@ bool FailureLog::in_table(const PrefixedLine& line, std::string_view raw, Stream
     stream.recorded = false;
     const std::string_view text = trim(message);
     if (is_rule(text)) {
+        run_over_ |= stream.row.has_value();
         end_row(stream);
         stream.block = Stream::Block::none;
         --open_blocks_;
@@ -73,6 +71,7 @@ bool FailureLog::in_table(const PrefixedLine& line, std::string_view raw, Stream
         stream.row->place = place_;
         stream.row->attempt = evidence_.attempts;
         stream.row->first_observed = stream.first_observed;
+        stream.row->task = line.origin.task;
         return true;
     }
     if (!stream.row || !message.starts_with("  ")) return true;
@@ -83,6 +82,8 @@ bool FailureLog::in_table(const PrefixedLine& line, std::string_view raw, Stream
     TableRow& row = *stream.row;
     if (key == "host") {
         row.host = value.rest();
+    } else if (key == "time") {
+        row.time = log_time(value.rest());
     } else if (key == "rank") {
         row.rank = value.number<int>();
         if (value.until("local_rank: ")) row.local_rank = value.number<int>();
@@ -145,6 +146,34 @@ bool FailureLog::in_recorded(const PrefixedLine& line, std::string_view raw, Str
     exception.origin.pid = stream.row->pid;
     stream.agent = false;
     add_exception(exception, raw, stream);
+    return true;
+}
+
+/// Open MPI's stack of a process that a signal ended, innermost first, after its two lines on the
+/// signal: `[tray03:02001] [ 1] /usr/lib/libnccl.so.2(+0x9a1b0)[0xf1]`. The first library that is
+/// none of the system's is said. True for the frames.
+bool FailureLog::in_stack(const PrefixedLine& line, Stream& stream) {
+    constexpr std::size_t kMostLines = 40;
+    constexpr std::array<std::string_view, 6> kOfTheSystem = {
+        "linux-vdso", "linux-gate", "libc.", "libc-", "libpthread", "ld-linux"};
+    const std::string_view message = line.message;
+    if (stream.lines_since > kMostLines || message.find("*** End of error") != message.npos) {
+        stream.block = Stream::Block::none;
+        --open_blocks_;
+        return false;
+    }
+    detect::nccl_log::Cursor at(message);
+    if (!at.until("] [")) return false;
+    at.skip_blanks();
+    if (!at.number<int>() || !at.skip("] ")) return false;
+    const auto path = at.until("(");
+    if (!path) return true;
+    const std::string_view name = path->substr(path->rfind('/') + 1);
+    const auto is_part = [&](std::string_view system) { return name.starts_with(system); };
+    if (name.empty() || std::any_of(kOfTheSystem.begin(), kOfTheSystem.end(), is_part)) return true;
+    for (const auto& [id, position] : stream.recent)
+        if (id == "mpi-signal" && evidence_.events[position].says.empty())
+            evidence_.events[position].says = "the process crashed in " + shortened(name);
     return true;
 }
 

@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "launcher/failures/failure_log.hpp"
 #include "launcher/failures/progress.hpp"
+#include "launcher/failures/python_path.hpp"
 
 /// What a FailureLog keeps beside events: work of process groups, signs that a program goes on.
 namespace toporun::launcher::failures {
@@ -74,6 +75,47 @@ void FailureLog::fill(Event& event, const Captures& captures, const KnownLine& l
         if (const char* known = sigabbrev_np(signal);
             known != nullptr && *name == "SIG" + std::string(known))
             event.signal = signal;
+}
+
+/// What a line of the kernel's log names, into the event and what it says.
+void FailureLog::fill_from_kernel(Event& event, std::string_view raw) {
+    const auto line = kernel_line(raw);
+    event.of_kernel = line || event.line_id == "oom-kill";
+    if (!line) return;
+    if (event.node.empty()) event.node = line->host;
+    if (line->bus.empty()) return;
+    event.bus = line->bus;
+    if (line->pid) event.origin.pid = line->pid;
+    if (event.of == nullptr) return;
+    event.says = (event.says.empty() ? event.of->title : event.says) + " (GPU " + line->bus;
+    if (line->pid) event.says += ", process " + std::to_string(*line->pid);
+    if (!line->program.empty()) event.says += " " + line->program;
+    event.says += ')';
+}
+
+/// What a later line tells of an event; false when it tells nothing new.
+bool FailureLog::add_to(Event& event, const Captures& captures, const KnownLine& line) {
+    if (const auto path = captures.text("path")) {  // innermost first: the user's own, else that
+        if (!event.frame.empty() && (!is_library(event.frame) || is_library(*path))) return false;
+        event.frame =
+            shortened(*path) + " line " + std::string(captures.text("count").value_or(""));
+        return true;
+    }
+    const std::vector<int> before = event.ranks;
+    fill(event, captures, line);
+    for (const int rank : before)
+        if (std::find(event.ranks.begin(), event.ranks.end(), rank) == event.ranks.end())
+            event.ranks.insert(event.ranks.begin(), rank);
+    return true;
+}
+
+/// `  global_ranks=[4, 5, 6, 7]` and `  group_world_size=2` of an agent's rendezvous.
+void FailureLog::add_agent(const Catalogue::Match& match, const Origin& origin) {
+    constexpr std::size_t kMostAgents = 65536;
+    if (match.captures.number("count").value_or(0) > 1) evidence_.several_agents = true;
+    const std::vector<int> ranks = number_list(match.captures.text("ranks").value_or(""));
+    if (ranks.empty() || evidence_.agents.size() >= kMostAgents) return;
+    evidence_.agents.push_back({place_.file, origin.task, ranks.front()});
 }
 
 void FailureLog::add_work(const Catalogue::Match& match, const Origin& origin,

@@ -36,7 +36,7 @@ void FailureLog::begin_file(const std::string& name) {
     streams_.clear();
     open_blocks_ = 0;
     open_streams_ = 0;
-    closing_ = false;
+    closing_ = run_over_ = false;
     pdsh_hosts_.clear();
     labels_.clear();
     warned_.reset();
@@ -60,6 +60,7 @@ void FailureLog::see(const Origin& origin) {
     }
     if (origin.local_rank) evidence_.local_ranks_seen.insert(*origin.local_rank);
     if (!origin.task) return;
+    evidence_.several_tasks |= *origin.task > 0;
     // A task that holds torchrun's ranks, or another rank than its own number, or two.
     if (origin.local_rank || (origin.rank && origin.rank != origin.task))
         evidence_.slurm_agents = true;
@@ -75,7 +76,7 @@ void FailureLog::consider(std::string_view line, const detect::nccl_log::Line* n
         if (NcclProcess* const process = process_of(nccl->record)) add_nccl(*nccl, *process);
     const std::string_view text = cleaned(line, store_);
     candidates_.clear();
-    if (catalogue_.anchors().any_in(text)) {
+    if (catalogue_.anchors().any_in(text) || catalogue_.ends_in_short_line(text)) {
         catalogue_.finding_filter().find(text, candidates_);
         if (!candidates_.empty()) add_findings(text, line);
         catalogue_.filter().find(text, candidates_);
@@ -132,6 +133,7 @@ void FailureLog::add_message(const PrefixedLine& line, std::string_view raw, Str
     if (stream.block == Stream::Block::table && in_table(line, raw, stream)) return;
     if (stream.block == Stream::Block::box && in_box(line, raw, stream)) return;
     if (stream.block == Stream::Block::traceback && in_traceback(line, raw, stream)) return;
+    if (stream.block == Stream::Block::stack && in_stack(line, stream)) return;
     if (stream.block == Stream::Block::missing_ranks && in_missing_ranks(line, stream)) return;
     if (candidates_.empty()) return;
     if (const auto match = catalogue_.match(line.message, candidates_))
@@ -209,6 +211,7 @@ Event FailureLog::event_of(const Origin& origin, std::string_view raw) const {
     event.place = place_;
     event.attempt = evidence_.attempts;
     event.after_closing = closing_;
+    event.time = log_time(raw);
     return event;
 }
 
@@ -217,11 +220,11 @@ Event FailureLog::event_of(const Origin& origin, std::string_view raw) const {
 std::size_t FailureLog::keep(Event event) {
     if (event.line_id == "cuda-oom" && tells_fragmentation(event.evidence))
         event.of = catalogue_.find_class("allocator-fragmentation");
-    const std::string key = std::to_string(event.place.file) + "/" + stream_key(event.origin) +
-                            "/" + std::to_string(event.attempt) + "/" +
-                            (event.of != nullptr ? event.of->id : "") + "/" + event.line_id + "/" +
-                            std::to_string(static_cast<int>(event.role)) + "/" + event.node + "/" +
-                            (event.ranks.empty() ? "" : std::to_string(event.ranks.front()));
+    const std::string key =
+        std::to_string(event.place.file) + "/" + stream_key(event.origin) + "/" +
+        std::to_string(event.attempt) + "/" + (event.of != nullptr ? event.of->id : "") + "/" +
+        event.line_id + "/" + std::to_string(static_cast<int>(event.role)) + "/" + event.node +
+        event.bus + "/" + (event.ranks.empty() ? "" : std::to_string(event.ranks.front()));
     if (const auto known = kept_.find(key); known != kept_.end()) {
         Event& former = evidence_.events[known->second];
         event.count = former.count + 1;
@@ -253,11 +256,11 @@ bool FailureLog::take_special(const Catalogue::Match& match, const Origin& origi
         if (const auto pid = captures.number("pid")) evidence_.closing.emplace(*pid, place_);
         return true;
     }
-    if (id == "restart") {
-        ++evidence_.attempts;
-        closing_ = false;
+    if (id == "restart" || (id == "new-run" && run_over_)) {
+        begin_run();
         return true;
     }
+    if (id == "new-run") return true;
     if (id == "pdsh-launch") {
         const std::string host(captures.text("node").value_or(""));
         if (pdsh_hosts_.size() < 4096) pdsh_hosts_.insert(host);
@@ -266,6 +269,10 @@ bool FailureLog::take_special(const Catalogue::Match& match, const Origin& origi
     if (id == "success" || id == "launcher-success") {
         if (evidence_.successes.size() < kMostEvents)
             evidence_.successes.push_back({place_, evidence_.attempts, id == "launcher-success"});
+        return true;
+    }
+    if (id == "agent-ranks" || id == "agent-nodes") {
+        add_agent(match, origin);
         return true;
     }
     if (id == "work" || id == "failed-work" || id == "witness") add_work(match, origin, raw);
@@ -279,6 +286,29 @@ bool FailureLog::take_special(const Catalogue::Match& match, const Origin& origi
         };
         fingerprint("rank", "mine", true);
         fingerprint("rank_b", "theirs", false);
+    }
+    return false;
+}
+
+/// `RuntimeError:` alone, with its text in the lines below: the text decides.
+bool FailureLog::continues_exception(const Catalogue::Match& match, std::string_view raw,
+                                     Stream& stream) {
+    constexpr std::size_t kNear = 2;
+    const KnownLine& line = *match.line;
+    if (line.role != Role::cause || line.of == nullptr || stream.lines_since > kNear) return false;
+    for (const auto& [id, position] : stream.recent) {
+        Event& event = evidence_.events[position];
+        if (id != "exception" || event.of == nullptr || event.of->id != "user-exception" ||
+            !trim(event.evidence).ends_with(':'))
+            continue;
+        event.of = line.of;
+        event.line_id = line.id;
+        event.general = line.general;
+        event.says = match.captures.filled_in(line.says);
+        event.advice = line.advice;
+        event.evidence += " " + shortened(trim(raw));
+        fill(event, match.captures, line);
+        return true;
     }
     return false;
 }
@@ -305,13 +335,14 @@ void FailureLog::take(const Catalogue::Match& match, const Origin& origin, std::
     if (take_special(match, origin, raw)) return;
     if (!line.adds.empty()) {
         for (auto& [id, position] : stream.recent)
-            if (id == line.adds && stream.lines_since <= kAddedWithin) {
-                fill(evidence_.events[position], match.captures, line);
+            if (id == line.adds && stream.lines_since <= kAddedWithin &&
+                add_to(evidence_.events[position], match.captures, line))
                 evidence_.events[position].evidence += " | " + shortened(trim(raw));
-            }
         return;
     }
     if (line.role == Role::noise) return;
+    if (continues_exception(match, raw, stream)) return;
+    run_over_ |= line.role == Role::external;
     Event event = event_of(origin, raw);
     event.role = line.role;
     event.of = line.of;
@@ -320,6 +351,7 @@ void FailureLog::take(const Catalogue::Match& match, const Origin& origin, std::
     event.says = match.captures.filled_in(line.says);
     event.advice = line.advice;
     fill(event, match.captures, line);
+    fill_from_kernel(event, raw);
     // A line that calls itself a warning is no cause, what it tells of was dealt with.
     const bool warning = origin.level == 'W' || origin.level == 'I' ||
                          (origin.level == 0 && !of_nccl && tells_handled(raw));
@@ -335,6 +367,7 @@ void FailureLog::take(const Catalogue::Match& match, const Origin& origin, std::
     if (line.id.empty()) return;
     stream.recent = {{line.id, position}};
     stream.lines_since = 0;
+    if (line.id == "mpi-signal") open(stream, Block::stack);
 }
 
 std::optional<Verdict> FailureLog::verdict() const {

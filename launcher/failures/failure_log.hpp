@@ -4,6 +4,7 @@
 #include <bitset>
 #include <deque>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -57,7 +58,7 @@ class FailureLog {
   private:
     /// What a stream of lines is in the middle of.
     struct Stream {
-        enum class Block { none, traceback, table, missing_ranks, box } block = Block::none;
+        enum class Block { none, traceback, table, missing_ranks, box, stack } block = Block::none;
         // traceback
         std::string frame;   ///< innermost of the user's own
         bool agent = false;  ///< of a launcher written in Python
@@ -91,6 +92,7 @@ class FailureLog {
     void add_message(const PrefixedLine& line, std::string_view raw, Stream& stream);
     bool in_table(const PrefixedLine& line, std::string_view raw, Stream& stream);
     bool in_recorded(const PrefixedLine& line, std::string_view raw, Stream& stream);
+    bool in_stack(const PrefixedLine& line, Stream& stream);
     bool in_box(const PrefixedLine& line, std::string_view raw, Stream& stream);
     void open(Stream& stream, Stream::Block block);
     void strip_label(PrefixedLine& line);
@@ -103,13 +105,19 @@ class FailureLog {
     void end_row(Stream& stream);
     void take(const Catalogue::Match& match, const Origin& origin, std::string_view raw,
               Stream& stream, bool of_nccl = false);
+    bool continues_exception(const Catalogue::Match& match, std::string_view raw, Stream& stream);
+    void begin_run();
+    void see_rank(int rank);
     bool take_special(const Catalogue::Match& match, const Origin& origin, std::string_view raw);
     void add_work(const Catalogue::Match& match, const Origin& origin, std::string_view raw);
     bool in_missing_ranks(const PrefixedLine& line, Stream& stream);
     void watch(std::size_t position, bool of_nccl, Stream& stream);
     void see_progress(const PrefixedLine& line);
     void forget_open();
+    void add_agent(const Catalogue::Match& match, const Origin& origin);
     static void fill(Event& event, const Captures& captures, const KnownLine& line);
+    static void fill_from_kernel(Event& event, std::string_view raw);
+    static bool add_to(Event& event, const Captures& captures, const KnownLine& line);
     static std::string shortened(std::string_view text);
     Event event_of(const Origin& origin, std::string_view raw) const;
     std::size_t keep(Event event);
@@ -129,7 +137,9 @@ class FailureLog {
     std::bitset<1024> known_ranks_;  ///< the low ones of evidence_.ranks_seen
     std::string store_;
     Place place_;
-    bool closing_ = false;  ///< of the present file
+    bool closing_ = false;        ///< of the present file
+    bool run_over_ = false;       ///< a launcher or scheduler has said so in the present file
+    std::set<int> ranks_of_run_;  ///< that NCCL named since the latest start of the ranks
     std::size_t open_blocks_ = 0;
     std::size_t open_streams_ = 0;  ///< that have events to be cleared
     std::uint64_t open_until_ = 0;  ///< order of the line up to which they are watched

@@ -76,6 +76,21 @@ void FailureLog::add_trail(const detect::nccl_log::Record& record, int code) {
     if (position != SIZE_MAX) watch(position, true, stream_of(origin));
 }
 
+/// The lines that follow are of another start of the ranks.
+void FailureLog::begin_run() {
+    ++evidence_.attempts;
+    closing_ = run_over_ = false;
+    ranks_of_run_.clear();
+}
+
+/// A rank of a process that is new: a rank that had one before the run was ended has been started
+/// again (torchrun tells so at a level that is hidden by default).
+void FailureLog::see_rank(int rank) {
+    const bool known = ranks_of_run_.contains(rank);
+    if (known && (closing_ || run_over_)) begin_run();
+    if (ranks_of_run_.size() < kMostProcesses) ranks_of_run_.insert(rank);
+}
+
 /// Which process is which rank, and how its log ends.
 void FailureLog::add_nccl(const detect::nccl_log::Line& line, NcclProcess& process) {
     const detect::nccl_log::Record& record = line.record;
@@ -85,8 +100,13 @@ void FailureLog::add_nccl(const detect::nccl_log::Line& line, NcclProcess& proce
         evidence_.transports.insert(connection->transport);
         return;
     }
-    if (const auto* init = std::get_if<detect::nccl_log::Init>(&line.event)) {
+    if (const auto* init = std::get_if<detect::nccl_log::Init>(&line.event);
+        init != nullptr && !init->parent.empty() && !process.rank) {
+        process.bus_id = init->bus_id;  // a rank of a part is none of the job's
+        process.ended = false;
+    } else if (init != nullptr) {
         const bool larger = !evidence_.world_size || init->ranks >= *evidence_.world_size;
+        if (larger && !process.rank) see_rank(init->rank);
         if (larger) evidence_.world_size = init->ranks;
         if (!process.rank || larger) {
             process.rank = init->rank;

@@ -99,7 +99,9 @@ Confidence confidence_of(const Event& event, const Company& company, bool all) {
         case Role::external:
             return Confidence::certain;
         case Role::cause:
-            if (event.of->severity == "unknown") return Confidence::likely;
+            // A peer that died looks the same as a bad link.
+            if (event.of->severity == "unknown" || event.line_id == "ib-retry")
+                return Confidence::likely;
             return all || company.ranks.size() <= 1 ? Confidence::certain : Confidence::likely;
         case Role::hint:
         case Role::lag:
@@ -117,8 +119,11 @@ std::string where_text(const Evidence& evidence, const Place& place) {
     return fmt::format("{}:{}", evidence.files[file], place.line);
 }
 
-std::string who_text(const Verdict& verdict) {
+std::string who_text(const Verdict& verdict, const Origin& origin) {
     std::string who = verdict.all_ranks ? "all ranks" : "";
+    if (!verdict.all_ranks && verdict.suspects.empty() && origin.local_rank)
+        who = fmt::format("local rank {}{}", *origin.local_rank,
+                          verdict.node.empty() ? " of its node" : "");
     if (verdict.rank) who = fmt::format("rank {}", *verdict.rank);
     if (!verdict.rank && verdict.suspects.size() > 1) {
         std::vector<std::string> words;
@@ -154,6 +159,12 @@ void add_remarks(Verdict& verdict, const Event& first, const std::vector<Event>&
             break;
         }
     if (ending != nullptr) verdict.remarks.push_back("ended afterwards: " + ending->evidence);
+    for (const Event& event : events)
+        if (event.line_id == "ib-retry" && event.role == Role::consequence) {
+            verdict.remarks.push_back("an adapter gave up on its peer, by that or before: " +
+                                      event.evidence);
+            break;
+        }
     for (const auto& [name, value] : evidence.variables)
         for (const std::string& text : {first.evidence, first.says, first.advice})
             if (text.find(name) != text.npos) {
@@ -169,8 +180,9 @@ void add_remarks(Verdict& verdict, const Event& first, const std::vector<Event>&
         verdict.remarks.push_back(fmt::format(
             "the run was restarted {}; {}",
             evidence.attempts == 1 ? "once" : fmt::format("{} times", evidence.attempts),
-            ended_well ? "then it ended well: this is why it was restarted"
-                       : "this is the first attempt's failure"));
+            ended_well           ? "then it ended well: this is why it was restarted"
+            : first.attempt == 0 ? "this is the first attempt's failure"
+                                 : fmt::format("this is attempt {}'s failure", first.attempt + 1)));
     }
     if (verdict.confidence != Confidence::unknown) return;
     if (first.evidence.find("NVRM: ") != first.evidence.npos) return;  // not a rank's word
@@ -201,7 +213,7 @@ std::vector<std::string> advice_of(const Event& event) {
 /// was printed is not at fault.
 bool is_of_place(const Event& event) {
     return event.of->severity == "external" || event.of->id == "node-lost" ||
-           event.line_id == "unique-id";
+           event.line_id == "unique-id" || event.line_id == "clients";
 }
 
 /// A crash tells its process, the launcher the rank: where one rank alone is said to have ended so,
@@ -271,12 +283,23 @@ Verdict verdict_of(const Event& first, const std::vector<Event>& events, const E
     verdict.where = where_text(evidence, first.place);
     verdict.frame = first.frame;
     // What lag.cpp and timeout.cpp say begins with the ranks.
-    const std::string who = first.line_id == "lag" && !first.ranks.empty() ? "" : who_text(verdict);
+    const bool nobody = verdict.confidence == Confidence::unknown || is_of_place(first);
+    const Origin told = nobody ? Origin() : first.origin;
+    const std::string who =
+        first.line_id == "lag" && !first.ranks.empty() ? "" : who_text(verdict, told);
     const std::string what = first.says.empty() ? first.of->title : first.says;
     verdict.what = who.empty() ? what : fmt::format("{}: {}", who, what);
     verdict.advice = advice_of(first);
     add_remarks(verdict, first, events, evidence);
     return verdict;
+}
+
+/// The cause of the first start of the ranks that failed; one that the scheduler took back to run
+/// the job again is none where a later one failed by itself.
+const Event* first_of(const std::vector<const Event*>& causes) {
+    for (const Event* cause : causes)
+        if (cause->of->id != "requeued" && cause->of->id != "preempted") return cause;
+    return causes.empty() ? nullptr : causes.front();
 }
 
 }  // namespace
@@ -304,9 +327,10 @@ std::optional<Verdict> judge(const Evidence& evidence, const Catalogue& catalogu
         events.push_back(std::move(event));
     for (Event& event : events)  // judged together
         if (event.line_id == "work" || event.line_id == "failed-work") event.role = Role::noise;
-    const Event* first = nullptr;
-    for (int attempt = 0; attempt <= evidence.attempts && first == nullptr; ++attempt)
-        first = strongest(events, ranks, attempt);
+    std::vector<const Event*> causes;  // of each start of the ranks that has one
+    for (int attempt = 0; attempt <= evidence.attempts; ++attempt)
+        if (const Event* const cause = strongest(events, ranks, attempt)) causes.push_back(cause);
+    const Event* first = first_of(causes);
     if (first == nullptr) {  // teardown of somebody who gives no reason
         for (const Event& event : events)
             if (event.role == Role::teardown && event.of != nullptr &&
@@ -317,10 +341,24 @@ std::optional<Verdict> judge(const Evidence& evidence, const Catalogue& catalogu
         ending.role = Role::lag;
         return verdict_of(ending, events, evidence, ranks);
     }
-    Event cause = *first;
-    complete(cause, events, ranks);
-    join_rows(cause, events);
-    return verdict_of(cause, events, evidence, ranks);
+    const auto judged = [&](const Event& event) {
+        Event cause = event;
+        complete(cause, events, ranks);
+        join_rows(cause, events);
+        return verdict_of(cause, events, evidence, ranks);
+    };
+    Verdict verdict = judged(*first);
+    constexpr std::size_t kMostRuns = 4;
+    for (std::size_t i = 0; i < causes.size() && i < kMostRuns; ++i) {
+        if (causes[i] == first) continue;
+        const Verdict other = judged(*causes[i]);
+        const bool same = other.cause == verdict.cause && other.rank == verdict.rank &&
+                          other.node == verdict.node;
+        verdict.remarks.push_back(fmt::format("start {} of the ranks failed by {}{} [{}]",
+                                              causes[i]->attempt + 1, same ? "the same: " : "",
+                                              other.what, other.cause));
+    }
+    return verdict;
 }
 
 }  // namespace toporun::launcher::failures

@@ -29,11 +29,16 @@ class Ranks {
     std::optional<int> device_of(int rank) const;
 
   private:
-    std::optional<int> by_local_rank(int local_rank, int file) const;
+    std::optional<int> by_local_rank(int local_rank, const Origin& origin, int file) const;
+    std::optional<int> of_nccl(const Event& event) const;
 
     const Evidence& evidence_;
-    std::map<int, int> offset_;  ///< by file: global minus local rank
+    /// Global minus local rank, by file and Slurm task (-1: not told).
+    std::map<std::pair<int, int>, int> offset_;
+    std::map<std::pair<int, int>, std::string> host_by_task_;  ///< by file and Slurm task
     std::map<std::int64_t, int> by_pid_;
+    std::map<std::pair<std::string, std::int64_t>, int> by_host_and_pid_;
+    std::multimap<std::string, std::pair<std::string, int>> by_bus_;  ///< host and rank by GPU
     std::map<int, std::string> host_by_rank_;
     std::map<int, std::string> host_by_file_;
     std::set<int> known_;

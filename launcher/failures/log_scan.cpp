@@ -75,8 +75,7 @@ void LogScan::add(std::string_view lines, bool cut) {
 bool LogScan::holds_anchor(std::string_view line) {
     const auto begin = static_cast<std::size_t>(line.data() - block_.data());
     if (anchor_ < begin) anchor_ = std::min(anchors_.find(block_, begin), block_.size());
-    if (anchor_ < begin + line.size()) return true;
-    return false;
+    return anchor_ < begin + line.size() || failures_.catalogue().is_short_line(line);
 }
 
 void LogScan::add_line(std::string_view line) {

@@ -69,6 +69,12 @@ std::string Captures::filled_in(std::string_view text) const {
     return out;
 }
 
+std::string_view Pattern::whole_line() const {
+    const bool whole =
+        from_beginning_ && to_end_ && tokens_.size() == 1 && tokens_.front().kind == Kind::literal;
+    return whole ? std::string_view(tokens_.front().text) : std::string_view();
+}
+
 void Pattern::add_literal(std::string_view text) {
     if (!text.empty()) tokens_.push_back({Kind::literal, std::string(text)});
 }

@@ -42,6 +42,8 @@ class Pattern {
     std::uint32_t key() const { return key_; }
     /// The best anchor that every matching line holds (anchors.hpp); "" when there is none.
     const std::string& anchor() const { return anchor_; }
+    /// The text of a pattern that is a whole line, word for word; "" for any other.
+    std::string_view whole_line() const;
 
   private:
     enum class Kind { literal, number, word, text };

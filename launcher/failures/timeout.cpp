@@ -1,8 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/text.hpp"
+#include "detect/nccl_log/cursor.hpp"
+#include "launcher/failures/digits.hpp"
 #include "launcher/failures/judge.hpp"
 
 /// Time-outs of PyTorch's process groups: who waited, and who did not come. Numbers of works count
@@ -303,6 +306,67 @@ struct Question {
     }
 };
 
+constexpr double kDayS = 86400;
+
+/// `01:45:40.183` at the end of a time as it was printed, in seconds of the day.
+std::optional<double> clock_of(std::string_view time) {
+    const std::size_t blank = time.find_last_of("T ");
+    if (blank != time.npos) time.remove_prefix(blank + 1);
+    detect::nccl_log::Cursor at(time);
+    const auto hour = at.number<int>();
+    if (!hour || !at.skip(":")) return std::nullopt;
+    const auto minute = at.number<int>();
+    if (!minute || !at.skip(":")) return std::nullopt;
+    const auto second = at.number<int>();
+    if (!second) return std::nullopt;
+    double fraction = 0, place = 0.1;
+    if (at.skip(".") || at.skip(","))
+        for (const char c : at.rest()) {
+            if (!is_digit(c)) break;
+            fraction += (c - '0') * place;
+            place /= 10;
+        }
+    return *hour * 3600.0 + *minute * 60.0 + *second + fraction;
+}
+
+/// Seconds from `b` to `a`, both of a day that is not told and less than half a day apart.
+double clock_difference(double a, double b) {
+    const double apart = std::fmod(a - b, kDayS);
+    return apart > kDayS / 2 ? apart - kDayS : apart < -kDayS / 2 ? apart + kDayS : apart;
+}
+
+/// When the first work of these on which a rank waits began: the time of its line without how long
+/// it ran.
+std::optional<double> started(const std::vector<const Member*>& waiting) {
+    std::optional<double> first;
+    for (const Member* member : waiting) {
+        const auto said = clock_of(member->state->origin.time);
+        if (!said || !member->state->ran_ms) continue;
+        const double began = *said - static_cast<double>(*member->state->ran_ms) / 1000;
+        if (!first || clock_difference(began, *first) < 0) first = began;
+    }
+    return first;
+}
+
+/// What one group's time-outs say.
+struct Answer {
+    Event event;
+    std::optional<double> began;
+
+    /// Several groups time out where one waits for the other: who lags first, then the group whose
+    /// work began first, then who tells most. Clocks of nodes differ by up to two seconds.
+    bool before(const Answer& other) const {
+        constexpr double kSameTime = 2;
+        if (event.role != other.event.role) return event.role < other.event.role;
+        const double apart = began && other.began ? clock_difference(*began, *other.began) : 0;
+        if (std::abs(apart) > kSameTime) return apart < 0;
+        if (tells() != other.tells()) return tells();
+        return event.place.order < other.event.place.order;
+    }
+    /// Its members disagree, or one of them is missing.
+    bool tells() const { return !event.ranks.empty() || event.of->id == "desync"; }
+};
+
 }  // namespace
 
 std::optional<Event> judge_time_outs(const std::vector<Event>& events, const Evidence& evidence,
@@ -312,7 +376,7 @@ std::optional<Event> judge_time_outs(const std::vector<Event>& events, const Evi
     for (const Group& group : groups)
         for (const Member& member : group.members)
             if (member.waiting && member.rank) spoken.insert(*member.rank);
-    std::optional<Event> best;
+    std::optional<Answer> best;
     for (const Group& group : groups) {
         Question question{catalogue, ranks, evidence, group, spoken, {}, 0};
         for (const Member& member : group.members) {
@@ -322,11 +386,11 @@ std::optional<Event> judge_time_outs(const std::vector<Event>& events, const Evi
             question.waiting.push_back(&member);
         }
         if (question.waiting.empty()) continue;
-        Event event = question.judge();
-        const auto key = [](const Event& e) { return std::pair(e.role, e.place.order); };
-        if (!best || key(event) < key(*best)) best = std::move(event);
+        Answer answer{question.judge(), started(question.waiting)};
+        if (!best || answer.before(*best)) best = std::move(answer);
     }
-    return best;
+    if (!best) return std::nullopt;
+    return best->event;
 }
 
 }  // namespace toporun::launcher::failures

@@ -45,6 +45,12 @@ bool of_ended_rank(const Event& event, const Evidence& evidence, const Ranks& ra
 void weigh_kernel_kill(Event& event, const std::vector<Event>& events, const Evidence& evidence,
                        const Ranks& ranks) {
     if (ranks.of(event)) return;
+    for (const Event& other : events)  // a rank says that this process of its own was killed
+        if (&other != &event && other.role <= Role::cause && event.origin.pid &&
+            other.origin.pid == event.origin.pid && !other.of_kernel && ranks.of(other)) {
+            event.ranks = {*ranks.of(other)};
+            return;
+        }
     const Event* victim = nullptr;
     std::set<int> victims;
     bool other_causes = false;
@@ -87,11 +93,67 @@ bool explained_otherwise(const Event& xid, const std::vector<Event>& events, con
     });
 }
 
+/// A line of the kernel's log from another day than everything else that is dated. Hours cannot
+/// tell: a container's clock may be of another time zone.
+bool is_of_another_day(const Event& kernel, const std::vector<Event>& events,
+                       const Evidence& evidence) {
+    constexpr double kDay = 24;
+    if (!kernel.of_kernel || !kernel.time) return false;
+    bool dated = false, near = false;
+    const auto look = [&](const std::optional<LogTime>& time) {
+        if (!time) return;
+        dated = true;
+        near |= hours_apart(*time, *kernel.time) <= kDay;
+    };
+    for (const Event& event : events)
+        if (!event.of_kernel && event.role < Role::noise) look(event.time);
+    for (const TableRow& row : evidence.table) look(row.time);
+    return dated && !near;
+}
+
+/// Something ended on another node than that of the adapter which gave up: a peer that died and a
+/// link that failed look the same.
+bool peer_may_have_died(const Event& retry, const std::vector<Event>& events, const Ranks& ranks) {
+    const std::string own = ranks.host_of(retry, ranks.of(retry));
+    return std::any_of(events.begin(), events.end(), [&](const Event& other) {
+        if (other.role > Role::hint || other.of == nullptr || other.line_id == "ib-retry" ||
+            other.attempt != retry.attempt)
+            return false;
+        const std::string node = ranks.host_of(other, ranks.of(other));
+        const bool killed = is_sigkill(other) || other.line_id == "srun-killed" ||
+                            other.role == Role::outside || other.of->id == "native-crash";
+        return killed && !own.empty() && !node.empty() && node != own;
+    });
+}
+
+/// A launcher says that it could not start on a node: what ssh said is why.
+void confirm_ssh(std::vector<Event>& events) {
+    for (Event& said : events) {
+        if (said.line_id != "ssh") continue;
+        const bool confirmed = std::any_of(events.begin(), events.end(), [&](const Event& other) {
+            return other.line_id == "ssh-failed" && other.place.file == said.place.file &&
+                   other.place.order > said.place.order && other.attempt == said.attempt;
+        });
+        if (confirmed) said.role = Role::cause;
+    }
+}
+
 }  // namespace
 
 void weigh(std::vector<Event>& events, const Evidence& evidence, const Ranks& ranks) {
+    for (Event& event : events)
+        if (is_of_another_day(event, events, evidence)) event.role = Role::noise;
+    confirm_ssh(events);
     for (Event& event : events)  // Slurm kills what does not end by itself
         if (event.line_id == "srun-killed" && event.after_closing) event.role = Role::teardown;
+    const auto told_before = [&](const Event& end) {
+        return std::any_of(events.begin(), events.end(), [&](const Event& other) {
+            return other.role < Role::consequence && other.place.file == end.place.file &&
+                   other.attempt == end.attempt && other.place.order < end.place.order;
+        });
+    };
+    for (Event& event : events)  // what a shell says last: somebody ended what hung or had failed
+        if (event.line_id == "shell-killed" && told_before(event)) event.role = Role::teardown;
     for (Event& event : events)
         if ((event.role == Role::cause || event.role == Role::external) &&
             of_ended_rank(event, evidence, ranks))
@@ -101,6 +163,10 @@ void weigh(std::vector<Event>& events, const Evidence& evidence, const Ranks& ra
     for (Event& event : events)
         if (event.role == Role::external && failure_before(events, event))
             event.role = Role::teardown;
+    for (Event& event : events)
+        if (event.line_id == "ib-retry" && event.role == Role::cause &&
+            peer_may_have_died(event, events, ranks))
+            event.role = Role::consequence;
     for (Event& event : events)
         if (event.line_id == "xid" && event.role == Role::outside &&
             explained_otherwise(event, events, ranks))

@@ -334,7 +334,7 @@ TEST_CASE("NCCL's own log names the dead by its local rank") {
          start + "a:1:1338 [0] NCCL WARN NET/IB : Got completion from peer 192.0.2.50<55921> with "
                  "status=12 opcode=1 len=0 vendor err 129\nb:3:3 [0] NCCL WARN NET/IB : Got "
                  "completion from peer 192.0.2.5<1> with status=5 opcode=0\n",
-         "net-transient", 0},
+         "net-transient", 0, Confidence::likely},
         {"a word of NCCL's is no failure",
          start + "a:1:1 [0] NCCL INFO dlvsym failed on ibv_x - libibverbs: undefined symbol: "
                  "ibv_x, version IBVERBS_1.8\n",
@@ -376,7 +376,10 @@ TEST_CASE("a restarted run is judged by its first attempt") {
     REQUIRE(verdict);
     CHECK(verdict->cause == "user-exception");
     CHECK(verdict->rank == 1);
-    CHECK(verdict->remarks.back().find("restarted once") != std::string::npos);
+    REQUIRE(verdict->remarks.size() == 2);
+    CHECK(verdict->remarks[0].find("restarted once") != std::string::npos);
+    CHECK(verdict->remarks[1].find("start 2 of the ranks failed by rank 0") != std::string::npos);
+    CHECK(verdict->remarks[1].find("disk-full") != std::string::npos);
 }
 
 TEST_CASE("lines that tell of something slow are findings, counted") {

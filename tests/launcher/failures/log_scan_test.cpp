@@ -171,6 +171,10 @@ TEST_CASE("the short way through a log has the same results as the long one") {
 TEST_CASE("every text of the catalogue is found through its anchor, wherever it stands") {
     const Catalogue& catalogue = Catalogue::builtin();
     const auto check = [&](const Pattern& pattern) {
+        if (const std::string_view line = pattern.whole_line(); catalogue.is_short_line(line)) {
+            CHECK(catalogue.ends_in_short_line("3: " + std::string(line)));
+            return;
+        }
         REQUIRE(pattern.anchor().size() == Anchors::kBytes);
         for (std::size_t shift = 0; shift < 8; ++shift)
             for (std::size_t behind = 0; behind < 4; ++behind)
