@@ -100,7 +100,7 @@ Confidence confidence_of(const Event& event, const Company& company, bool all) {
             return Confidence::certain;
         case Role::cause:
             // A peer that died looks the same as a bad link.
-            if (event.of->severity == "unknown" || event.line_id == "ib-retry")
+            if (event.of->severity == "unknown" || gave_up_on_peer(event))
                 return Confidence::likely;
             return all || company.ranks.size() <= 1 ? Confidence::certain : Confidence::likely;
         case Role::hint:
@@ -160,8 +160,8 @@ void add_remarks(Verdict& verdict, const Event& first, const std::vector<Event>&
         }
     if (ending != nullptr) verdict.remarks.push_back("ended afterwards: " + ending->evidence);
     for (const Event& event : events)
-        if (event.line_id == "ib-retry" && event.role == Role::consequence) {
-            verdict.remarks.push_back("an adapter gave up on its peer, by that or before: " +
+        if (gave_up_on_peer(event) && event.role == Role::consequence) {
+            verdict.remarks.push_back("a rank gave up on its peer, by that or before: " +
                                       event.evidence);
             break;
         }

@@ -59,6 +59,12 @@ std::vector<Event> end_events(const Evidence& evidence, const Catalogue& catalog
 void judge_status(Event& event, const Evidence& evidence, const Catalogue& catalogue,
                   const Ranks& ranks);
 
+/// An adapter gave up after its retries, or a connection was refused: a peer that died looks the
+/// same as a bad link or a firewall.
+inline bool gave_up_on_peer(const Event& event) {
+    return event.line_id == "ib-retry" || event.line_id == "refused";
+}
+
 /// Events that were dealt with become noise: the program went on after them, or ended well.
 void clear_handled(std::vector<Event>& events, const Evidence& evidence);
 

@@ -116,7 +116,7 @@ bool is_of_another_day(const Event& kernel, const std::vector<Event>& events,
 bool peer_may_have_died(const Event& retry, const std::vector<Event>& events, const Ranks& ranks) {
     const std::string own = ranks.host_of(retry, ranks.of(retry));
     return std::any_of(events.begin(), events.end(), [&](const Event& other) {
-        if (other.role > Role::hint || other.of == nullptr || other.line_id == "ib-retry" ||
+        if (other.role > Role::hint || other.of == nullptr || gave_up_on_peer(other) ||
             other.attempt != retry.attempt)
             return false;
         const std::string node = ranks.host_of(other, ranks.of(other));
@@ -164,7 +164,7 @@ void weigh(std::vector<Event>& events, const Evidence& evidence, const Ranks& ra
         if (event.role == Role::external && failure_before(events, event))
             event.role = Role::teardown;
     for (Event& event : events)
-        if (event.line_id == "ib-retry" && event.role == Role::cause &&
+        if (gave_up_on_peer(event) && event.role == Role::cause &&
             peer_may_have_died(event, events, ranks))
             event.role = Role::consequence;
     for (Event& event : events)
