@@ -144,8 +144,9 @@ std::optional<KernelLine> kernel_line(std::string_view line) {
     KernelLine found;
     const std::size_t kernel = line.find(kSyslog);
     const std::size_t xid = line.find(kXid);
-    if (kernel == line.npos && xid == line.npos) return std::nullopt;
-    if (kernel != line.npos && log_time(line.substr(0, kernel))) {
+    const bool dated = kernel != line.npos && log_time(line.substr(0, kernel));
+    if (!dated && xid == line.npos) return std::nullopt;
+    if (dated) {
         const std::string_view before = line.substr(0, kernel);
         const std::size_t blank = before.rfind(' ');
         const std::string_view host = before.substr(blank == before.npos ? 0 : blank + 1);
