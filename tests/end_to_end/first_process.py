@@ -6,6 +6,7 @@ import unittest
 
 import harness
 from harness import RECORD_SIGNALS, TOPORUN, Case, Record, wait_until
+from matrix import DeliveryHelpers
 
 NAMESPACE = harness.PID_NAMESPACE
 
@@ -45,6 +46,57 @@ class FirstProcess(Case):
                                    for p in harness.children(toporun)), "end of the zombies")
         os.kill(toporun, signal.SIGUSR2)
         self.assertEqual(running.finish().returncode, 4)
+
+
+@unittest.skipIf(harness.namespace_is_impossible(), harness.namespace_is_impossible())
+class Launchers(DeliveryHelpers, Case):
+    """Process 1 is the launcher, or toporun in front of it."""
+
+    def launchers(self):
+        return [*harness.mpi_launchers(1), *([] if harness.torchrun_is_missing() else [harness.torchrun()])]
+
+    def test_exit_status(self):
+        for launcher in self.launchers():
+            for program in (["sh", "-c", "echo words; exit 3"], ["sh", "-c", "echo words"], ["no-such-program-here"]):
+                with self.subTest(launcher=launcher[0], program=program):
+                    self.compare_runs(lambda prefix, words=(*launcher, *program): self.outcome(prefix, words))
+
+    def outcome(self, prefix, words):
+        done = self.run_command([*NAMESPACE, *prefix, *words])
+        return done.returncode, done.stdout
+
+    def test_signals_arrive_once(self):
+        """SIGUSR1, which MPI launchers hand on, and SIGTERM, which torchrun hands on."""
+        def send(running, number):
+            os.kill(harness.children(running.pid)[0], number)
+        for launcher in self.launchers():
+            name, status = ("TERM", 1) if launcher[0] == "torchrun" else ("USR1", 0)
+            with self.subTest(launcher=launcher[0]):
+                outcome = self.compare_runs(lambda prefix, words=tuple(launcher), name=name: self.delivered(
+                    [*NAMESPACE, *prefix, *words], name, send))
+                self.assertEqual(outcome, (status, {name: 1}))
+
+    def test_orphans(self):
+        """They end with the namespace."""
+        script = "sleep 1000 </dev/null >/dev/null 2>&1 & echo words; exit 3"
+        for launcher in self.launchers():
+            if launcher[0] == harness.HYDRA:
+                continue  # waits for them
+            with self.subTest(launcher=launcher[0]):
+                self.compare_runs(lambda prefix, words=(*launcher, "sh", "-c", script): self.outcome(prefix, words))
+                self.assert_nothing_left()
+
+    def test_it_is_killed(self):
+        for launcher in self.launchers():
+            def run(prefix, launcher=tuple(launcher)):
+                running = self.start([*NAMESPACE, *prefix, *launcher, "sh", "-c", "echo ready; exec sleep 1000"])
+                wait_until(lambda: harness.read_file(running.paths[0]), "the rank")
+                os.kill(harness.children(running.pid)[0], signal.SIGKILL)
+                status = running.finish().returncode
+                self.assert_nothing_left()
+                return status
+            with self.subTest(launcher=launcher[0]):
+                self.compare_runs(run)
 
 
 if __name__ == "__main__":

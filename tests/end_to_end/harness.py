@@ -39,6 +39,7 @@ DEADLINE_S = 60  # generous: two busy cores
 ALLOWED_LEFT_OVER_S = 5  # a killed supervisor must not leave a process for longer
 OBSERVER_NAME = "toporun-observe"
 
+HYDRA = shutil.which("mpiexec.hydra")  # MPICH's
 PREFIXES = ([], [TOPORUN])  # the bare command, and the same behind toporun
 
 # Variables that would change what toporun decides; the tests set those that they mean.
@@ -50,6 +51,16 @@ def torchrun_is_missing():
     if not os.access("/usr/bin/torchrun", os.X_OK):
         return "python3-torch is not installed (/usr/bin/torchrun)"
     return None
+
+
+def mpi_launchers(ranks):
+    """The MPI launchers that are installed, as words in front of a program."""
+    return [["mpirun", "--oversubscribe", "-np", str(ranks)], *([[HYDRA, "-n", str(ranks)]] if HYDRA else [])]
+
+
+def torchrun(*options):
+    """torchrun as words in front of a program: one worker, a port of its own."""
+    return ["torchrun", "--nproc_per_node=1", f"--master_port={free_port()}", *options, "--no_python"]
 
 
 def mounting_is_impossible():

@@ -6,18 +6,16 @@ What other files test is named here and not repeated; a test checks that the nam
 
 import importlib
 import os
-import shlex
-import shutil
 import signal
 import unittest
 
 import harness
-from harness import PREFIXES, RECORD_SIGNALS, Case, Record, Terminal, wait_until
+from harness import HYDRA, PREFIXES, RECORD_SIGNALS, Case, Record, Terminal, wait_until
 
-HYDRA = shutil.which("mpiexec.hydra")
 HERE = "matrix.Surroundings."
 TORCHRUN = "matrix_torchrun."
 SLURM = "slurm_contract."
+STEP = "slurm_launchers."
 # For each row of the contract the tests that hold it.
 CELLS = {
     "exit 0, 1, 3, 255; death by a signal": {
@@ -28,18 +26,26 @@ CELLS = {
         "pipe, pipefail, pty, timeout, libraries, closed streams":
             f"{HERE}test_plain {HERE}test_mpirun {HERE}test_hydra {TORCHRUN}Surroundings.test_statuses",
         "process 1": "first_process.FirstProcess.test_exit_status "
-                     "first_process.FirstProcess.test_death_of_the_command_by_a_signal",
+                     "first_process.FirstProcess.test_death_of_the_command_by_a_signal "
+                     "first_process.Launchers.test_exit_status",
         "slurm": "slurm_statuses.Statuses.test_exit_status slurm_statuses.Statuses.test_death_by_a_signal",
         "slurm: pipe, pipefail, pty, timeout, libraries":
             f"{SLURM}Surroundings.test_pipe_and_pipefail {SLURM}Surroundings.test_terminal "
             f"{SLURM}Surroundings.test_timeout {SLURM}Surroundings.test_libraries_that_do_not_fit",
+        "launchers in a step": f"{STEP}Statuses.test_exit_status {STEP}Surroundings.test_pipes_and_closed_streams "
+                               f"{STEP}Surroundings.test_terminal",
     },
     "missing, not executable, a directory, no #!": {
         "plain": "statuses.CommandThatCannotRun.test_not_found statuses.CommandThatCannotRun.test_not_executable "
                  "statuses.CommandThatCannotRun.test_a_script_without_an_interpreter_line",
         "mpirun": f"statuses.Mpirun.test_a_program_that_cannot_run {HERE}test_mpirun",
         "hydra": f"launchers.HydraStatuses.test_a_program_that_cannot_run {HERE}test_hydra",
-        "torchrun": "statuses.Torchrun.test_a_missing_script launchers.TorchrunProgram.test_a_program_that_cannot_run",
+        "torchrun": "statuses.Torchrun.test_a_missing_script launchers.TorchrunProgram.test_a_program_that_cannot_run "
+                    f"{TORCHRUN}CannotRun.test_what_is_no_program",
+        "torchrun: pipe, pipefail, pty, timeout, libraries, closed streams":
+            f"{TORCHRUN}CannotRun.test_a_missing_program",
+        "process 1": "first_process.Launchers.test_exit_status",
+        "launchers in a step": f"{STEP}Statuses.test_exit_status",
         "slurm": "slurm_statuses.Statuses.test_a_program_that_cannot_run",
     },
     "a signal to the wrapper": {
@@ -49,7 +55,10 @@ CELLS = {
                   "signals.ThroughMpirun.test_end_by_a_signal",
         "hydra": "launchers.HydraRanks.test_a_signal_reaches_each_rank_as_often_as_without_toporun",
         "torchrun": "signals.ThroughTorchrun.test_end_by_a_signal matrix_torchrun.Deliveries.test_to_torchrun",
-        "process 1": "first_process.FirstProcess.test_signals_arrive_once",
+        "process 1": "first_process.FirstProcess.test_signals_arrive_once "
+                     "first_process.Launchers.test_signals_arrive_once",
+        "launchers in a step": f"{STEP}Deliveries.test_to_all_processes_of_the_step "
+                               f"{STEP}Deliveries.test_to_the_task_alone",
         "slurm": "slurm_signals.SentByScancel.test_each_signal_is_counted_once "
                  f"{SLURM}Deliveries.test_usr1_to_srun_and_to_its_group "
                  f"{SLURM}Deliveries.test_term_to_srun_and_to_its_group",
@@ -72,17 +81,17 @@ CELLS = {
     },
     "Ctrl-C": {
         "plain": "terminal.KeyPresses.test_one_ctrl_c terminal.KeyPresses.test_ctrl_c_twice",
-        "mpirun": "terminal.CtrlCInLaunchers.test_mpirun",
-        "hydra": "matrix.Keys.test_ctrl_c_in_hydra",
-        "torchrun": "terminal.CtrlCInLaunchers.test_torchrun",
+        "mpirun": "terminal.CtrlCInLaunchers.test_mpirun matrix_keys.SecondCtrlC.test_mpirun",
+        "hydra": "matrix_keys.Keys.test_ctrl_c_in_hydra matrix_keys.SecondCtrlC.test_hydra",
+        "torchrun": "terminal.CtrlCInLaunchers.test_torchrun matrix_keys.SecondCtrlC.test_torchrun",
         "slurm": f"{SLURM}Keys.test_ctrl_c",
     },
     "Ctrl-Z and fg": {
         "plain": "terminal.JobControl.test_ctrl_z_and_fg "
                  "terminal.JobControl.test_a_command_that_ignores_ctrl_z_goes_on_in_the_foreground",
-        "mpirun": "matrix.Keys.test_ctrl_z_and_fg_in_launchers matrix.Keys.test_fg_of_a_stopped_mpirun",
-        "hydra": "matrix.Keys.test_ctrl_z_and_fg_in_launchers",
-        "torchrun": "matrix.Keys.test_ctrl_z_and_fg_in_torchrun",
+        "mpirun": "matrix_keys.Keys.test_ctrl_z_and_fg_in_launchers matrix_keys.Keys.test_fg_of_a_stopped_mpirun",
+        "hydra": "matrix_keys.Keys.test_ctrl_z_and_fg_in_launchers",
+        "torchrun": "matrix_keys.Keys.test_ctrl_z_and_fg_in_torchrun",
         "slurm": f"{SLURM}Keys.test_ctrl_z_and_fg",
     },
     "standard input: a pipe, closed": {
@@ -97,7 +106,8 @@ CELLS = {
         "plain": "streams.Pipes.test_a_pipe_ends_with_the_command streams.Pipes.test_a_reader_that_goes_away "
                  "streams.ClosedStreams.test_closed_streams_are_not_taken_by_files_of_toporun",
         "closed, launchers": f"{HERE}test_mpirun {HERE}test_hydra {TORCHRUN}Surroundings.test_statuses",
-        "a reader that goes away": "matrix.Streams.test_a_reader_that_goes_away",
+        "a reader that goes away": "matrix.Streams.test_a_reader_that_goes_away "
+                                   f"{TORCHRUN}ReaderOfEachForm.test_it_goes_away",
         "slurm": f"{SLURM}Surroundings.test_a_reader_that_goes_away {SLURM}Surroundings.test_standard_input_closed",
     },
     "arguments: line end, quote, empty, no UTF-8; 10,000 of them": {
@@ -114,7 +124,9 @@ CELLS = {
     "orphans": {
         "plain": "deaths.LeftOvers.test_what_is_left_is_named deaths.LeftOvers.test_reap_ends_what_is_left "
                  "first_process.FirstProcess.test_orphans_do_not_stay_as_zombies",
-        "torchrun": "deaths.LeftOvers.test_workers_that_a_dead_torchrun_left",
+        "torchrun": "deaths.LeftOvers.test_workers_that_a_dead_torchrun_left "
+                    f"{TORCHRUN}OrphansOfEachForm.test_they_stay",
+        "process 1": "first_process.Launchers.test_orphans",
         "mpirun": "matrix.Orphans.test_of_a_rank",
         "hydra": "matrix.Orphans.test_of_a_rank",
         "slurm": f"{SLURM}Deaths.test_orphans",
@@ -126,6 +138,8 @@ CELLS = {
         "torchrun": "deaths.SupervisorKilled.test_torchrun",
         "hydra": "matrix.Killed.test_hydra",
         "slurm": f"{SLURM}Deaths.test_the_wrapper_is_killed",
+        "process 1": "first_process.Launchers.test_it_is_killed",
+        "launchers in a step": f"{STEP}Deliveries.test_the_wrapper_is_killed",
     },
 }
 
@@ -258,8 +272,7 @@ class Deliveries(DeliveryHelpers, Case):
     def test_usr1_of_timeout(self):
         """timeout -s USR1 signals its child and then the group: a bare launcher may take both, and the one behind
         toporun gets the one of the group. timeout itself says 124."""
-        launchers = [["mpirun", "--oversubscribe", "-np", "1"]] + ([[HYDRA, "-n", "1"]] if HYDRA else [])
-        for launcher in launchers:
+        for launcher in harness.mpi_launchers(1):
             with self.subTest(launcher=launcher[0]):
                 bare, wrapped = (self.delivered(["timeout", "-s", "USR1", "1000", *prefix, *launcher], "USR1",
                                                 lambda running, _: os.kill(running.pid, signal.SIGALRM))
@@ -270,8 +283,7 @@ class Deliveries(DeliveryHelpers, Case):
 
     def test_timeout_around_launchers(self):
         """timeout signals its child and then the group: SIGALRM makes its time run out."""
-        launchers = [["mpirun", "--oversubscribe", "-np", "2"]] + ([[HYDRA, "-n", "2"]] if HYDRA else [])
-        for launcher in launchers:
+        for launcher in harness.mpi_launchers(2):
             def run(prefix, launcher=launcher):
                 running = self.start(["timeout", "1000", *prefix, *launcher, "sh", "-c",
                                       "echo ready; exec sleep 1000"])
@@ -284,16 +296,14 @@ class Deliveries(DeliveryHelpers, Case):
                 self.assertEqual(self.compare_runs(run), 124)
 
     def test_to_a_rank_alone(self):
-        torchrun = [["torchrun", "--nproc_per_node=1", "--no_python"]] * (not harness.torchrun_is_missing())
-        launchers = [*torchrun, ["mpirun", "--oversubscribe", "-np", "1"]] + ([[HYDRA, "-n", "1"]] if HYDRA else [])
-        for launcher in launchers:
+        torchrun = [] if harness.torchrun_is_missing() else [harness.torchrun()]
+        for launcher in [*torchrun, *harness.mpi_launchers(1)]:
             def send(_running, number):
                 for pid in self.left_overs():
                     if harness.read_file(f"/proc/{pid}/comm").startswith(b"record_signals"):
                         os.kill(pid, number)
             with self.subTest(launcher=launcher[0]):
-                port = [f"--master_port={harness.free_port()}"] if launcher[0] == "torchrun" else []
-                outcome = self.deliver([*launcher[:1], *port, *launcher[1:]], "USR1", send)
+                outcome = self.deliver(launcher, "USR1", send)
                 self.assertEqual(outcome, (0, {"USR1": 1}))
 
     def test_to_the_child_alone(self):
@@ -310,93 +320,10 @@ class Deliveries(DeliveryHelpers, Case):
         self.assertEqual(self.compare_runs(run), (3, {"TERM": 1, "USR1": 1}))
 
 
-class Keys(Case):
-    def shell(self):
-        environment = self.variables(PS1="prompt> ", HISTFILE="/dev/null", INPUTRC="/dev/null", TERM="dumb")
-        shell = Terminal(self, ["bash", "--norc", "--noprofile", "-i"], environment)
-        shell.wait_for(b"prompt> ")
-        return shell
-
-    @unittest.skipUnless(HYDRA, "MPICH is not installed (mpiexec.hydra)")
-    def test_ctrl_c_in_hydra(self):
-        def run(prefix):
-            terminal = Terminal(self, [*prefix, HYDRA, "-n", "2", "sh", "-c", "echo up-and-running; exec sleep 1000"])
-            terminal.wait_until(lambda: terminal.output.count(b"up-and-running") >= 2, "both ranks")
-            terminal.type(b"\x03")
-            status = terminal.finish()
-            self.assert_nothing_left()
-            return status
-        # Hydra itself ends with the one or the other, now and then: what both can say is compared.
-        bare, wrapped = ({run(prefix) for _ in range(3)} for prefix in PREFIXES)
-        self.assertLessEqual(bare, {0, 2})
-        self.assertLessEqual(wrapped, {0, 2})
-
-    def stop_and_go_on(self, command):
-        """Ctrl-Z, then fg: the prompt comes back, and the ranks end as they are told. Open MPI hands Ctrl-Z on to its
-        ranks and stays in the foreground itself: there they go on by a SIGCONT to it."""
-        stays = command[0] == "mpirun"
-
-        def run(prefix):
-            words = " ".join(shlex.quote(word) for word in [*prefix, *command])
-            shell = self.shell()
-            go = os.path.join(self.directory, "go")
-            if os.path.exists(go):
-                os.remove(go)
-            shell.type(f"GO={go} {words}\n".encode())
-            shell.wait_until(lambda: shell.output.count(b"\nup-and-running") >= 2, "both ranks")
-            shell.type(b"\x1a")
-            job = harness.children(shell.pid)[0]
-            if stays:
-                shell.wait_until(lambda: sum(map(harness.is_stopped, self.left_overs())) >= 2, "stop of the ranks")
-                self.assertFalse(harness.is_stopped(job))
-                os.kill(job, signal.SIGCONT)
-            else:
-                shell.wait_for(b"Stopped")
-                shell.type(b"fg; echo ended=$?\n")
-            shell.wait_until(lambda: not any(map(harness.is_stopped, self.left_overs())), "continuation")
-            with open(go, "w", encoding="ascii"):
-                pass
-            if stays:
-                shell.wait_until(lambda: not harness.children(shell.pid), "end of the job")
-                shell.type(b"echo ended=$?\n")
-            shell.wait_for(b"ended=5")
-            shell.type(b"exit 0\n")
-            return shell.finish()
-        self.assertEqual(self.compare_runs(run), 0)
-
-    WAITER = "echo up-and-running; while [ ! -e $GO ]; do sleep 0.1; done; exit 5"
-
-    def test_ctrl_z_and_fg_in_launchers(self):
-        launchers = [["mpirun", "--oversubscribe", "-np", "2"]] + ([[HYDRA, "-n", "2"]] if HYDRA else [])
-        for launcher in launchers:
-            with self.subTest(launcher=launcher[0]):
-                self.stop_and_go_on([*launcher, "sh", "-c", self.WAITER])
-
-    def test_fg_of_a_stopped_mpirun(self):
-        """Ctrl-Z does not stop Open MPI; a SIGSTOP to its job does, and fg goes on with it."""
-        def run(prefix):
-            shell = self.shell()
-            go = os.path.join(self.directory, f"go-{len(prefix)}")
-            words = " ".join([*prefix, "mpirun", "--oversubscribe", "-np", "2", "sh", "-c", shlex.quote(self.WAITER)])
-            shell.type(f"GO={go} {words}\n".encode())
-            shell.wait_until(lambda: shell.output.count(b"\nup-and-running") >= 2, "both ranks")
-            os.killpg(harness.children(shell.pid)[0], signal.SIGSTOP)
-            shell.wait_for(b"Stopped")
-            return harness.continue_stopped_job(self, shell, go)
-        self.assertEqual(self.compare_runs(run), 0)
-
-    @unittest.skipIf(harness.torchrun_is_missing(), harness.torchrun_is_missing())
-    def test_ctrl_z_and_fg_in_torchrun(self):
-        command = ["torchrun", "--nproc_per_node=2", f"--master_port={harness.free_port()}", "--no_python", "sh", "-c",
-                   self.WAITER.replace("exit 5", "exit 0")]
-        self.stop_and_go_on(["sh", "-c", '"$@" && exit 5', "sh", *command])
-
-
 class Streams(Case):
     def test_standard_input_of_launchers(self):
         """Little of it: MPICH 4.0 gives up on a reader that is slower than its pipe."""
-        launchers = [["mpirun", "--oversubscribe", "-np", "1"]] + ([[HYDRA, "-n", "1"]] if HYDRA else [])
-        for launcher in launchers:
+        for launcher in harness.mpi_launchers(1):
             with self.subTest(launcher=launcher[0]):
                 outputs = [self.run_command(["bash", "-c", 'seq 500 | "$@" md5sum', "bash", *prefix, *launcher])
                            for prefix in PREFIXES]
@@ -406,8 +333,7 @@ class Streams(Case):
 
     def test_a_reader_that_goes_away(self):
         """Little of it: what a launcher makes of SIGPIPE is its own affair, and the reader ends first or last."""
-        launchers = [["mpirun", "--oversubscribe", "-np", "1"]] + ([[HYDRA, "-n", "1"]] if HYDRA else [])
-        for launcher in launchers:
+        for launcher in harness.mpi_launchers(1):
             with self.subTest(launcher=launcher[0]):
                 outputs = [self.run_command(["bash", "-c", '"$@" 2>/dev/null | head -n 1', "bash", *prefix, *launcher,
                                              "seq", "9"]) for prefix in PREFIXES]
@@ -417,8 +343,7 @@ class Streams(Case):
 class Orphans(Case):
     def test_of_a_rank(self):
         """It keeps no stream of the launcher, which would wait for it. Hydra waits for it all the same."""
-        launchers = [["mpirun", "--oversubscribe", "-np", "1"]] + ([[HYDRA, "-n", "1"]] if HYDRA else [])
-        for launcher in launchers:
+        for launcher in harness.mpi_launchers(1):
             def run(prefix, launcher=launcher):
                 script = f"sleep {1 if launcher[0] == HYDRA else 1000} </dev/null >/dev/null 2>&1 & echo words; exit 3"
                 done = self.run_command([*prefix, *launcher, "sh", "-c", script])
@@ -432,7 +357,7 @@ class Orphans(Case):
 
 
 class Arguments(Case):
-    LAUNCHERS = [["mpirun", "--oversubscribe", "-np", "1"]] + ([[HYDRA, "-n", "1"]] if HYDRA else [])
+    LAUNCHERS = harness.mpi_launchers(1)
 
     def test_odd_ones(self):
         odd = ["", " ", "-", "--", "-x", "a b", "quo'te\"", "$HOME", "*", "\\", "\t", "ä", "=", b"\xff\xfe", "new\nline"]
