@@ -50,7 +50,7 @@ void gid_findings(const Inputs& inputs, const PortRoles& roles, std::vector<Find
         const detect::Gid* gid = gid_at(nic, index);
         const bool absent = gid == nullptr || is_null(*gid);
         if (!absent && !is_link_local(*gid)) continue;
-        const GidAdvice advice = gid_index_advice(inputs, nic);
+        const GidAdvice advice = gid_index_advice(inputs, nic, roles.taken);
         if (absent)
             findings.push_back(
                 {"roce-gid-absent", Severity::broken,

@@ -181,7 +181,7 @@ int automatic_gid_index(const Nic& nic) {
     return now == nullptr ? 0 : now->index;
 }
 
-GidAdvice gid_index_advice(const Inputs& inputs, const Nic& nic) {
+GidAdvice gid_index_advice(const Inputs& inputs, const Nic& nic, const std::vector<int>& ports) {
     const Gid* best = best_gid(nic);
     const std::string better = best == nullptr
                                    ? "give the port's interface an IP address"
@@ -191,8 +191,13 @@ GidAdvice gid_index_advice(const Inputs& inputs, const Nic& nic) {
         return {"unset NCCL_IB_GID_INDEX",
                 "NCCL 2.21.5 and later choose by themselves; here " + better};
     if (best == nullptr) return {better, ""};
-    return {fmt::format("export NCCL_IB_GID_INDEX={}", best->index),
-            better + ", the same on all nodes"};
+    const Table table = read_table(inputs, ports);
+    if (table.known && table.complete && table.best.size() == 1)
+        return {fmt::format("export NCCL_IB_GID_INDEX={}", best->index),
+                better + "; look with show_gids that it is so on all nodes"};
+    return {"use NCCL 2.21.5 or later",
+            fmt::format("it chooses port by port; here {}, but no index is right for all ports",
+                        better)};
 }
 
 Setting decide_gid_index(const Inputs& inputs, const std::vector<int>& ports) {

@@ -36,8 +36,10 @@ struct GidAdvice {
     std::string remark;
 };
 
-/// What to do where the index of the user's, or 0 of an old version, is wrong on this port.
-GidAdvice gid_index_advice(const Inputs& inputs, const detect::Nic& nic);
+/// What to do where the index of the user's, or 0 of an old version, is wrong on this port. An
+/// index is advised where it is right for all RoCE ports among `ports`, as decide_gid_index() does.
+GidAdvice gid_index_advice(const Inputs& inputs, const detect::Nic& nic,
+                           const std::vector<int>& ports);
 
 /// NCCL_IB_GID_INDEX for the RoCE ports among `ports` (positions in Machine::nics): exported only
 /// where the index that NCCL would take is wrong and one index is right for all of them.

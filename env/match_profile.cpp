@@ -143,6 +143,7 @@ void add_gpu_count(const Machine& machine, const profiles::Match& match, Feature
 struct Links {
     std::string text;
     int direct = 0;
+    int refused = 0;  ///< joined by NVLink, over which the driver refuses P2P
     int pairs = 0;
     bool switches = false;
 
@@ -150,10 +151,17 @@ struct Links {
         const bool every = pairs > 0 && direct == pairs;
         if (wanted == "nvswitch") return every && switches;
         if (wanted == "all") return every;
-        if (wanted == "none") return direct == 0;
+        if (wanted == "none") return direct == 0 && refused == 0;
         return direct > 0 && !(every && switches);
     }
 };
+
+/// NVLink of their own joins the two, but the driver refuses P2P over it.
+bool refused_nvlink(const Machine& machine, const PairMatrix& matrix, int a, int b) {
+    return matrix.path(a, b) == detect::PathType::NVL && !matrix.mig(a, b) &&
+           matrix.peer_access(a, b) == detect::PeerAccess::refused &&
+           (machine.gpu_links.empty() || matrix.links(a, b) > 0);
+}
 
 Links links_of(const Machine& machine) {
     Links links;
@@ -163,8 +171,12 @@ Links links_of(const Machine& machine) {
     links.switches = machine.nvswitch;
     for (int a = 0; a < count; ++a)
         for (int b = a + 1; b < count; ++b)
-            ++links.pairs, links.direct += matrix.direct_nvlink(a, b) ? 1 : 0;
-    links.text = links.direct == 0 ? "no pair has NVLink"
+            ++links.pairs, links.direct += matrix.direct_nvlink(a, b) ? 1 : 0,
+                links.refused += refused_nvlink(machine, matrix, a, b) ? 1 : 0;
+    links.text = links.direct == 0 && links.refused > 0
+                     ? fmt::format("{} of {} pairs have NVLink, over which the driver refuses P2P",
+                                   links.refused, links.pairs)
+                 : links.direct == 0 ? "no pair has NVLink"
                  : links.direct < links.pairs
                      ? fmt::format("{} of {} pairs have NVLink", links.direct, links.pairs)
                  : links.switches ? "every pair has NVLink through switches"
@@ -287,7 +299,7 @@ bool matches(const Machine& machine, const profiles::Match& match) {
 std::string links_word(const Machine& machine) {
     const Links links = links_of(machine);
     if (links.pairs == 0) return "";
-    if (links.direct == 0) return "none";
+    if (links.direct == 0) return links.refused == 0 ? "none" : "";
     if (links.direct < links.pairs) return "nvlink";
     return links.switches ? "nvswitch" : "all";
 }

@@ -38,6 +38,7 @@ struct JobLinks {
     /// unknown, more than `pcie`.
     std::vector<GpuPair> pcie_at_most;
     int refused = 0;    ///< by the driver, assumed answers included
+    int stopped = 0;    ///< NVLink joins them, the driver refuses P2P: NCCL ends with an error
     int assumed = 0;    ///< of those, the assumed ones
     std::string stock;  ///< why they are assumed
     std::map<PathType, int> paths;
@@ -80,6 +81,7 @@ JobLinks links_in_job(const Inputs& inputs, const PairMatrix& matrix,
         links.assumed += assumed;
         links.untold += !matrix.links_told(a, b);
         links.refused += assumed || matrix.peer_access(a, b) == detect::PeerAccess::refused;
+        links.stopped += pair_transport(inputs, matrix, a, b, defaults) == "NONE";
         if (assumed && links.stock.empty()) links.stock = stock_text(inputs, a, b);
         if (matrix.direct_nvlink(a, b))
             ++links.direct;
@@ -192,6 +194,9 @@ std::string left_reason(const Inputs& inputs, const JobLinks& links) {
     if (inputs.rccl) return "AMD GPUs: RCCL chooses by its own rules";
     if (inputs.nccl && *inputs.nccl < 20600)
         return "this version reads a level name as the number 0, which switches P2P off";
+    if (links.stopped > 0)
+        return "the driver refuses P2P between GPUs that NVLink joins: NCCL 2.12 and later end "
+               "with an error, and no level changes that";
     if (links.refused == links.pairs)
         return fmt::format("the driver {}refuses P2P for every pair, and no level changes that",
                            links.assumed > 0 ? "most likely " : "");

@@ -55,38 +55,63 @@ std::string index_text(const Patient& patient, long long index) {
                : fmt::format("NCCL before 2.21.5 takes GID index {}", index);
 }
 
+/// What to do, by the ports that the job uses.
+GidAdvice advice_for(const Patient& patient, const Nic& nic) {
+    std::vector<int> ports;
+    for (const int port : verbs_ports(patient.machine()))
+        if (rdma_usable(nic_at(patient, port)) && !is_left_out(patient, nic_at(patient, port)))
+            ports.push_back(port);
+    return gid_index_advice(patient.inputs, nic, ports);
+}
+
+std::string likewise(std::size_t ports) {
+    return ports < 2    ? ""
+           : ports == 2 ? ", and so it is on 1 more port"
+                        : fmt::format(", and so it is on {} more ports", ports - 1);
+}
+
 void gid_link_local(const Patient& patient, Verdict& verdict) {
     const auto index = fixed_index(patient);
     if (!index || !maybe_several_nodes(patient)) return;
+    std::vector<const Nic*> found;
     for (const Nic* nic : ports_with_gids(patient, verdict)) {
         const Gid* gid = gid_at(*nic, *index);
-        if (gid == nullptr || !is_link_local(*gid)) continue;
-        verdict.slow({.what = fmt::format("GID {} of {} is link-local ({})", *index,
-                                          port_name(*nic), gid->address),
-                      .evidence = fmt::format("{}; {}", index_text(patient, *index), gid->type),
-                      .effect = "it is not routed: beyond the switch ibv_modify_qp fails with "
-                                "'Connection timed out'",
-                      .fix = gid_index_advice(patient.inputs, *nic).fix,
-                      .remark = gid_index_advice(patient.inputs, *nic).remark,
-                      .where = port_name(*nic)});
+        if (gid != nullptr && is_link_local(*gid)) found.push_back(nic);
     }
+    if (found.empty()) return;
+    const Nic& first = *found.front();
+    const Gid& gid = *gid_at(first, *index);
+    const GidAdvice advice = advice_for(patient, first);
+    verdict.slow({.what = fmt::format("GID {} of {} is link-local ({}){}", *index, port_name(first),
+                                      gid.address, likewise(found.size())),
+                  .evidence = fmt::format("{}; {}", index_text(patient, *index), gid.type),
+                  .effect = "it is not routed: beyond the switch ibv_modify_qp fails with "
+                            "'Connection timed out'",
+                  .fix = advice.fix,
+                  .remark = advice.remark,
+                  .where = port_name(first)});
 }
 
 void gid_v1(const Patient& patient, Verdict& verdict) {
     const auto index = fixed_index(patient);
     if (!index || !maybe_several_nodes(patient)) return;
+    std::vector<const Nic*> found;
     for (const Nic* nic : ports_with_gids(patient, verdict)) {
         const Gid* gid = gid_at(*nic, *index);
         if (gid == nullptr || gid->type != "RoCE v1" || is_link_local(*gid)) continue;
-        if (best_gid(*nic) == nullptr) continue;  // roce-no-routable-gid tells
-        verdict.slow({.what = fmt::format("GID {} of {} is RoCE v1", *index, port_name(*nic)),
-                      .evidence = index_text(patient, *index),
-                      .effect = "RoCE v1 is not routed, and lossless settings of the fabric are "
-                                "mostly made for v2",
-                      .fix = gid_index_advice(patient.inputs, *nic).fix,
-                      .remark = gid_index_advice(patient.inputs, *nic).remark,
-                      .where = port_name(*nic)});
+        if (best_gid(*nic) != nullptr) found.push_back(nic);  // else roce-no-routable-gid tells
     }
+    if (found.empty()) return;
+    const Nic& first = *found.front();
+    const GidAdvice advice = advice_for(patient, first);
+    verdict.slow({.what = fmt::format("GID {} of {} is RoCE v1{}", *index, port_name(first),
+                                      likewise(found.size())),
+                  .evidence = index_text(patient, *index),
+                  .effect = "RoCE v1 is not routed, and lossless settings of the fabric are "
+                            "mostly made for v2",
+                  .fix = advice.fix,
+                  .remark = advice.remark,
+                  .where = port_name(first)});
 }
 
 void gid_absent(const Patient& patient, Verdict& verdict) {
@@ -100,8 +125,8 @@ void gid_absent(const Patient& patient, Verdict& verdict) {
                                                 nic->gids.size()),
                         .effect = "ibv_modify_qp fails and NCCL stops as it connects to the "
                                   "other nodes",
-                        .fix = gid_index_advice(patient.inputs, *nic).fix,
-                        .remark = gid_index_advice(patient.inputs, *nic).remark,
+                        .fix = advice_for(patient, *nic).fix,
+                        .remark = advice_for(patient, *nic).remark,
                         .where = port_name(*nic)});
     }
 }

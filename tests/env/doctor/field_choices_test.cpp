@@ -102,5 +102,25 @@ TEST_CASE("P2P that a patched driver allows on RTX 30 is in the table, too") {
         std::string::npos);
 }
 
+TEST_CASE("no index is advised that is not right for every port") {
+    for (const char* file : {"gid-index-differs.txt", "gid-one-port-without.txt"}) {
+        CAPTURE(file);
+        const env::Diagnosis found = examine(field_machine(file), {}, doctor_job(2, 8));
+        const auto all = ids(found);
+        CHECK(std::count(all.begin(), all.end(), "roce-gid-link-local") == 1);
+        CHECK(finding(found, "roce-gid-link-local").fix == "use NCCL 2.21.5 or later");
+        CHECK_FALSE(exported(plan(field_machine(file), job(8, 2)), "NCCL_IB_GID_INDEX"));
+    }
+}
+
+TEST_CASE("NVLink between GPUs whose P2P is refused is hardware all the same") {
+    const Machine machine = field_machine("nvlink-p2p-refused.txt");
+    const env::Diagnosis found = examine(machine, {}, doctor_job(1, 8));
+    CHECK(finding(found, "nvlink-p2p-refused").severity == env::Severity::broken);
+    const auto made = plan(machine, job(8));
+    for (const auto& profile : made.profiles) CHECK(profile.name != "pcie-no-p2p");
+    CHECK(setting(made, "NCCL_P2P_LEVEL").reason.find("end with an error") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace toporun::tests

@@ -141,7 +141,7 @@ TEST_CASE("the words of findings that people search for") {
           "GID 1 of mlx5_0:1 is link-local (fe80::1)");
     CHECK(finding(gid_index, "roce-gid-link-local").fix == "export NCCL_IB_GID_INDEX=3");
     CHECK(finding(gid_index, "roce-gid-link-local").remark ==
-          "index 3 is RoCE v2 of 192.0.2.10, the same on all nodes");
+          "index 3 is RoCE v2 of 192.0.2.10; look with show_gids that it is so on all nodes");
     const auto links = examine(with_links(4, "Tesla V100-SXM2-32GB", 6, {"3", "5"}, 3));
     CHECK(finding(links, "nvlink-links-down").what == "GPU 3: NVLinks 3 and 5 inactive, 4 of 6 up");
     CHECK(finding(links, "nvlink-links-down").effect ==
