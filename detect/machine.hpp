@@ -65,6 +65,9 @@ struct Gpu {
     std::string fabric_state;    ///< "not supported", "not started", "in progress", "completed", ""
     std::string fabric_status;   ///< of "completed": "success", or the driver's error; "" unknown
     std::optional<double> c2c_gbytes_per_s;  ///< NVLink-C2C to the CPU, one direction, all links
+    /// The root port above it, where that port's ACS control redirects; nothing: it does not, or
+    /// that is unknown.
+    std::optional<PciAddress> acs_root_port;
     friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
@@ -139,6 +142,7 @@ struct Nic {
     /// Of the RDMA port, whatever its interface does: "active", "down", "init", "armed", ""
     /// unknown. An IPoIB interface that is switched off leaves its port usable.
     std::string port_state;
+    bool iwarp = false;  ///< its RDMA device speaks iWARP (node type RNIC), not InfiniBand or RoCE
     friend bool operator==(const Nic&, const Nic&) = default;
 };
 

@@ -22,6 +22,18 @@ void make_printable(std::optional<std::vector<std::string>>& texts) {
     if (texts) make_printable(*texts);
 }
 
+/// NVML's names have at most 95 bytes, those of hosts, interfaces and boards no more than this.
+constexpr std::size_t kLongestName = 253;
+
+/// At the beginning of a character.
+void cut_name(std::string& name) {
+    if (name.size() <= kLongestName) return;
+    std::size_t end = kLongestName - 3;
+    while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xc0) == 0x80) --end;
+    name.resize(end);
+    name += "...";
+}
+
 template <class... Texts>
 void make_all_printable(Texts&... texts) {
     (make_printable(texts), ...);
@@ -33,7 +45,11 @@ void make_printable(Machine& machine) {
     make_all_printable(machine.hostname, machine.vendor, machine.product, machine.asset_tag,
                        machine.board, machine.instance_type, machine.notes, machine.cpu.vendor,
                        machine.cpu.model, machine.cpu.architecture);
+    for (std::string* name :
+         {&machine.hostname, &machine.vendor, &machine.product, &machine.board, &machine.cpu.model})
+        cut_name(*name);
     for (Gpu& gpu : machine.gpus) {
+        cut_name(gpu.name);
         make_all_printable(gpu.name, gpu.vendor, gpu.pci_id, gpu.uuid, gpu.architecture,
                            gpu.throttle_reasons, gpu.fabric_state, gpu.fabric_status);
         for (GpuLink& link : gpu.links) make_printable(link.peer_kind);

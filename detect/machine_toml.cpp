@@ -161,6 +161,7 @@ Pairs gpu_pairs(const Gpu& gpu) {
     pairs.text("architecture", gpu.architecture);
     pairs.text("pci", gpu.pci);
     pairs.text("pci_id", gpu.pci_id);
+    pairs.text("acs_root_port", gpu.acs_root_port);
     pairs.text("uuid", gpu.uuid);
     pairs.number("numa_node", gpu.numa_node);
     pairs.number("memory_numa_node", gpu.memory_numa_node);
@@ -214,6 +215,7 @@ Pairs nic_pairs(const Nic& nic) {
     pairs.text("master", nic.master);
     pairs.text("parent", nic.parent);
     pairs.yes("virtual_function", nic.virtual_function);
+    pairs.yes("iwarp", nic.iwarp);
     pairs.text("driver", nic.driver);
     pairs.text("guid", nic.guid);
     pairs.number("pcie_generation", nic.pcie_generation);

@@ -50,6 +50,7 @@ Gpu read_gpu(TomlTable& table, std::size_t position) {
     gpu.architecture = text(table, "architecture");
     gpu.pci = pci(table, "pci");
     gpu.pci_id = pci_id(table, "pci_id");
+    gpu.acs_root_port = pci(table, "acs_root_port");
     gpu.uuid = table.string("uuid");
     gpu.numa_node = index(table, "numa_node");
     gpu.memory_numa_node = index(table, "memory_numa_node");
@@ -116,6 +117,7 @@ Nic read_nic(TomlTable& table) {
     nic.master = text(table, "master");
     nic.parent = text(table, "parent");
     nic.virtual_function = table.boolean("virtual_function").value_or(false);
+    nic.iwarp = table.boolean("iwarp").value_or(false);
     nic.driver = text(table, "driver");
     nic.guid = text(table, "guid");
     nic.pcie_generation = index(table, "pcie_generation", kMostPcieGeneration);

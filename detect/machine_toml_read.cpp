@@ -28,8 +28,8 @@ void read_limits(TomlTable& top, Limits& limits) {
 void read_system(TomlTable& table, Software& software) {
     software.kernel = text(table, "kernel");
     software.iommu_translating = table.boolean("iommu_translating");
-    software.iommu_mode =
-        word(table, "iommu_mode", "a mode of the IOMMU", {"off", "pass-through", "translating"});
+    software.iommu_mode = word(table, "iommu_mode", "a mode of the IOMMU",
+                               {"off", "pass-through", "translating", "default"});
     software.acs_redirect = table.boolean("acs_redirect");
     software.modules = table.strings("modules");
     software.peer_memory_clients = table.strings("peer_memory_clients");

@@ -38,6 +38,52 @@ void hca_findings(const Inputs& inputs, const PortRoles& roles, std::vector<Find
                         ""});
 }
 
+/// Told to be up, not only not told to be down.
+bool told_up(const Nic& nic) {
+    return nic.port_state.empty() ? nic.state == "up" : nic.port_state == "active";
+}
+
+/// The user's list leaves out what serves the GPUs: the port nearest to one of the job, or all that
+/// is for their data.
+void missing_hca(const Inputs& inputs, const PortRoles& roles, std::vector<Finding>& findings) {
+    const auto value = user_value(inputs, "NCCL_IB_HCA");
+    if (!value || value->empty() || data_carrier(inputs).kind != Carrier::verbs) return;
+    const HcaList list = parse_hca_list(*value);
+    std::vector<int> taken;
+    for (const int port : roles.taken)
+        if (list.takes(nic_at(inputs, port))) taken.push_back(port);
+    std::vector<int> kept;
+    for (const int port : roles.kept)
+        if (told_up(nic_at(inputs, port))) kept.push_back(port);
+    if (taken.empty() || kept.size() != roles.kept.size()) return;  // ib-hca-no-match tells it
+    std::vector<std::string> used, words, lost;
+    for (const int port : kept) {
+        words.push_back(printable(port_name(nic_at(inputs, port))));
+        if (list.takes(nic_at(inputs, port))) used.push_back(words.back());
+    }
+    for (const int gpu : gpus_in_job(inputs)) {
+        const auto best = nearest_path(inputs.machine, gpu, kept);
+        const auto left = nearest_path(inputs.machine, gpu, taken);
+        if (best && *best <= detect::PathType::PXB && (!left || *left > *best))
+            lost.push_back(
+                std::to_string(inputs.machine.gpus[static_cast<std::size_t>(gpu)].index));
+    }
+    const bool none = used.empty() && kept.size() < roles.taken.size();
+    if (lost.empty() && !none) return;
+    const bool writable = kept.size() <= kMostHcaEntries;
+    findings.push_back(
+        {"ib-hca-missing", Severity::slow,
+         fmt::format("NCCL_IB_HCA={} takes {} of {} ports for the GPUs' data", shell_word(*value),
+                     used.size(), kept.size()),
+         lost.empty()
+             ? fmt::format("for their data: {}", join(words, ", "))
+             : fmt::format("the port nearest to GPU {} is not among them", join(lost, ", ")),
+         "the data of several GPUs shares what the list leaves, and goes there by farther paths",
+         writable ? fmt::format("export NCCL_IB_HCA={}", shell_word("=" + join(words, ",")))
+                  : "unset NCCL_IB_HCA",
+         "", "on all nodes; unless the other ports are on purpose for other jobs"});
+}
+
 /// The user's index selects an entry that is empty or not routed. One finding for the first port.
 void gid_findings(const Inputs& inputs, const PortRoles& roles, std::vector<Finding>& findings) {
     const auto value = user_value(inputs, "NCCL_IB_GID_INDEX");
@@ -76,6 +122,7 @@ void gid_findings(const Inputs& inputs, const PortRoles& roles, std::vector<Find
 std::vector<Finding> fabric_user_findings(const Inputs& inputs, const PortRoles& roles) {
     std::vector<Finding> findings;
     hca_findings(inputs, roles, findings);
+    missing_hca(inputs, roles, findings);
     gid_findings(inputs, roles, findings);
     return findings;
 }

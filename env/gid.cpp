@@ -196,8 +196,8 @@ GidAdvice gid_index_advice(const Inputs& inputs, const Nic& nic, const std::vect
         return {fmt::format("export NCCL_IB_GID_INDEX={}", best->index),
                 better + "; look with show_gids that it is so on all nodes"};
     return {"use NCCL 2.21.5 or later",
-            fmt::format("it chooses port by port; here {}, but no index is right for all ports",
-                        better)};
+            fmt::format("it chooses port by port{}; here {}, but no index is right for all ports",
+                        user_has(inputs, kGidIndex) ? " without NCCL_IB_GID_INDEX" : "", better)};
 }
 
 Setting decide_gid_index(const Inputs& inputs, const std::vector<int>& ports) {

@@ -93,11 +93,19 @@ std::string obstacle(const Inputs& inputs) {
     return {};
 }
 
+/// One that takes a single process has it for certain where more is used than without a process:
+/// CUDA's context alone is larger.
+constexpr std::uint64_t kExclusiveBusyBytes = std::uint64_t{256} << 20;
+
+std::uint64_t busy_bytes(const detect::Gpu& gpu) {
+    return gpu.compute_mode == "exclusive-process" ? kExclusiveBusyBytes : kBusyBytes;
+}
+
 /// GPUs that nobody uses as far as is known, and that have no fault.
 std::vector<int> idle_gpus(const detect::Machine& machine) {
     std::vector<int> idle;
     for (std::size_t i = 0; i < machine.gpus.size(); ++i)
-        if (machine.gpus[i].memory_used_bytes.value_or(0) <= kBusyBytes &&
+        if (machine.gpus[i].memory_used_bytes.value_or(0) <= busy_bytes(machine.gpus[i]) &&
             !machine.gpus[i].row_remap_failed.value_or(false) &&
             machine.gpus[i].responding.value_or(true) &&
             machine.gpus[i].compute_mode != "prohibited")

@@ -31,7 +31,7 @@ bool has_efa(const Machine& machine) {
 }
 
 bool is_roce(const Nic& nic) {
-    if (!nic.rdma_device || nic.kind == NicKind::efa) return false;
+    if (!nic.rdma_device || nic.kind == NicKind::efa || nic.iwarp) return false;
     if (nic.kind == NicKind::roce) return true;
     return std::any_of(nic.gids.begin(), nic.gids.end(),
                        [](const detect::Gid& gid) { return gid.type.starts_with("RoCE"); });

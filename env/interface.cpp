@@ -185,7 +185,7 @@ Setting for_several_nodes(const Inputs& inputs, const Span& span, const std::vec
         return left_alone(kSocketIfname, "there is no interface to choose", evidence, nccl_default);
     if (choice.bad.empty())
         return left_alone(kSocketIfname,
-                          "NCCL's own pick holds nothing that cannot reach other nodes" +
+                          "NCCL's own pick holds nothing that is known not to reach other nodes" +
                               speeds_text(inputs, own),
                           evidence, nccl_default);
     if (choice.positions.empty())

@@ -143,6 +143,16 @@ std::string parent_name(const Nic& nic) {
     return nic.parent.empty() ? detect::vlan_parent(nic.name) : nic.parent;
 }
 
+/// The second interface of a container beside the one that is proven to reach the rendezvous, with
+/// the default route: the bridge of its host, with the same addresses on every host
+/// (docker_gwbridge of Swarm; NVIDIA/nccl issue 331).
+bool is_way_out(const Inputs& inputs, const Way& way, int position) {
+    const Nic& nic = nic_at(inputs, position);
+    return way.proven && way.position != position && nic.default_route &&
+           nic.kind == detect::NicKind::veth &&
+           nic_at(inputs, *way.position).kind == detect::NicKind::veth;
+}
+
 /// Flaws, and two-host links (/31) beside an interface of a shared subnet: a routed rail reaches
 /// its switch, not the other nodes by itself; as long as RDMA carries the data, or its speed is
 /// unknown, the shared subnet is better.
@@ -154,8 +164,13 @@ std::vector<BadInterface> unreachable(const Inputs& inputs, const std::vector<in
         return !point_to_point(nic_at(inputs, position));
     });
     std::vector<BadInterface> bad;
+    const Way way = proven_way(inputs, usable);
     for (const int position : own) {
         const Nic& nic = nic_at(inputs, position);
+        if (is_way_out(inputs, way, position)) {
+            bad.push_back({position, "the container's way out through its own host"});
+            continue;
+        }
         const std::string flaw = flaw_for_job(inputs, nic, family);
         if (!flaw.empty())
             bad.push_back({position, flaw});

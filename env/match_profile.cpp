@@ -267,7 +267,11 @@ std::vector<Feature> match_features(const Machine& machine, const profiles::Matc
     }
     if (!match.peer_access.empty()) {
         const std::string access = peer_access_of(machine);
-        features.text("peer_access", match.peer_access, access, access == match.peer_access);
+        if (match.peer_access == "not-ok")
+            features.add("peer_access", "not ok", access.empty() ? "not told" : access,
+                         fit_of(access != "ok"));
+        else
+            features.text("peer_access", match.peer_access, access, access == match.peer_access);
     }
     features.text("architecture", match.architecture, machine.cpu.architecture,
                   machine.cpu.architecture == match.architecture);

@@ -176,6 +176,18 @@ bool certainly_up(const Nic& nic) {
     return nic.port_state.empty() ? nic.state == "up" : nic.port_state == "active";
 }
 
+/// NCCL's verbs transport connects queue pairs itself, which iWARP does through its own connection
+/// manager alone (NVIDIA/nccl issue 622).
+void leave_iwarp_out(const Machine& machine, PortRoles& roles) {
+    std::vector<LeftPort> left;
+    for (const int port : roles.taken)
+        if (nic_of(machine, port).iwarp)
+            left.push_back({port, "iWARP, over which NCCL's RDMA transport does not work"});
+    if (left.size() == roles.taken.size()) return;
+    roles.kept = without(roles.kept, left);
+    roles.left_out = std::move(left);
+}
+
 /// What the job's NCCL takes: the user's list, else toporun's.
 std::vector<int> ports_of_job(const Inputs& inputs) {
     const PortRoles roles = port_roles(inputs.machine);
@@ -203,6 +215,7 @@ PortRoles port_roles(const Machine& machine) {
     for (const int port : verbs_ports(machine))
         if (rdma_usable(nic_of(machine, port))) roles.taken.push_back(port);
     roles.kept = roles.taken;
+    leave_iwarp_out(machine, roles);
     for (const auto rule : {bond_members, virtual_functions, other_link_layer, far_ports,
                             slow_ports, ports_without_address}) {
         std::vector<LeftPort> left = rule(machine, roles.kept);

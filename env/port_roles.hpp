@@ -20,9 +20,9 @@ struct PortRoles {
 };
 
 /// Tells the ports for the data between GPUs from storage and management ports and from duplicates:
-/// members beside their bond's device, virtual functions beside their card, the weaker of
-/// InfiniBand and RoCE, ports behind no GPU's switch where every GPU has one behind its own, ports
-/// of at most half the speed, RoCE ports without a routable address. What would take a GPU's
+/// iWARP ports, members beside their bond's device, virtual functions beside their card, the weaker
+/// of InfiniBand and RoCE, ports behind no GPU's switch where every GPU has one behind its own,
+/// ports of at most half the speed, RoCE ports without a routable address. What would take a GPU's
 /// nearest port is not left out. Down ports are not among `taken`: NCCL skips them by itself.
 PortRoles port_roles(const detect::Machine& machine);
 

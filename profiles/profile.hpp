@@ -54,7 +54,7 @@ struct Match {
     /// "nvswitch" (every pair, through switches), "all" (every pair), "nvlink" (some pair, no
     /// switches), "none".
     std::string links;
-    std::string peer_access;   ///< "ok", "refused"
+    std::string peer_access;   ///< "ok", "refused", "not-ok"
     std::string architecture;  ///< "x86_64", "aarch64"
     std::string kernel;        ///< part of the kernel's release
     std::optional<bool> virtual_machine;

@@ -149,7 +149,7 @@ Match read_match(TomlTable& table) {
     match.gpu_count_max = count(table, "gpu_count_max");
     check_range(table, "gpu_count_max", match.gpu_count_min, match.gpu_count_max);
     match.links = one_of(table, "links", {"nvswitch", "all", "nvlink", "none"});
-    match.peer_access = one_of(table, "peer_access", {"ok", "refused"});
+    match.peer_access = one_of(table, "peer_access", {"ok", "refused", "not-ok"});
     match.architecture = one_of(table, "architecture", {"x86_64", "aarch64", "ppc64le"});
     match.kernel = part(table, "kernel");
     match.virtual_machine = table.boolean("virtual_machine");

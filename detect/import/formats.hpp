@@ -14,6 +14,7 @@ Importer nvidia_xml_importer();
 Importer nvidia_csv_importer();
 Importer dcgm_links_importer();
 Importer rocm_smi_importer();
+Importer rocm_facts_importer();
 Importer rocm_table_importer();
 Importer amd_smi_importer();
 Importer hwloc_xml_importer();

@@ -1,11 +1,18 @@
 #include "detect/import/gpu_list.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/text.hpp"
 #include "detect/import/gpu_table.hpp"
 
 namespace toporun::detect {
+namespace {
+
+constexpr int kMostNotes = 20;  // lists of several machines contradict each other everywhere
+
+}  // namespace
 
 GpuList::GpuList() : machine_(machine_with_gpus({}, "nvidia")) {}
 
@@ -19,6 +26,49 @@ Gpu* GpuList::at(int index) {
     gpu.vendor = "nvidia";
     machine_.gpus.push_back(std::move(gpu));
     return &machine_.gpus.back();
+}
+
+Gpu* GpuList::with_pci(const PciAddress& pci) {
+    const auto found = std::find_if(machine_.gpus.begin(), machine_.gpus.end(),
+                                    [&](const Gpu& gpu) { return gpu.pci == pci; });
+    return found == machine_.gpus.end() ? nullptr : &*found;
+}
+
+void GpuList::contradiction(const Gpu& gpu, std::string_view fact, std::string_view first,
+                            std::string_view second, std::size_t line) {
+    if (++contradictions_ <= kMostNotes)
+        machine_.notes.push_back(fmt::format("GPU {}: {} is {}, in line {} {}: the first is kept",
+                                             gpu.index, fact, printable(first.substr(0, 96)), line,
+                                             printable(second.substr(0, 96))));
+}
+
+void GpuList::take(const Gpu& gpu, std::string& into, std::string_view value, std::string_view fact,
+                   std::size_t line) {
+    if (into.empty())
+        into = value;
+    else if (into != value && !value.empty())
+        contradiction(gpu, fact, into, value, line);
+}
+
+void GpuList::take(const Gpu& gpu, std::optional<PciAddress>& into, std::string_view value,
+                   std::size_t line) {
+    const auto pci = PciAddress::parse(value);
+    if (!into)
+        into = pci;
+    else if (pci && pci != into)
+        contradiction(gpu, "the bus id", into->text(), pci->text(), line);
+}
+
+void GpuList::count(int count, std::size_t line) {
+    if (count_line_ == 0) {
+        count_ = count;
+        count_line_ = line;
+    } else if (count != count_ && count > 1 && count_ > 1 &&  // one may have been asked for
+               ++contradictions_ <= kMostNotes) {
+        machine_.notes.push_back(
+            fmt::format("the list from line {} on has {} GPUs, that from line {} on {}",
+                        count_line_, count_, line, count));
+    }
 }
 
 Machine GpuList::take() {

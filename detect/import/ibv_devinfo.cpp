@@ -60,6 +60,7 @@ class Blocks {
   private:
     bool device_fact(std::string_view key, std::string_view value) {
         if (key == "node_guid") return take_guid(value, device_);
+        if (key == "transport") device_.iwarp = value.starts_with("iWARP");
         if (key != "vendor_id") return true;
         device_.vendor_id = value;
         return value.size() == 6;  // "0x02c9"

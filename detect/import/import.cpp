@@ -11,6 +11,7 @@
 #include "detect/import/formats.hpp"
 #include "detect/import/importer.hpp"
 #include "detect/import/merge.hpp"
+#include "detect/import/settle_joined.hpp"
 #include "detect/import/settle_machine.hpp"
 #include "detect/machine_toml.hpp"
 #include "detect/topology/machine_paths.hpp"
@@ -247,6 +248,7 @@ std::span<const Importer> importers() {
         nvidia_csv_importer(),
         dcgm_links_importer(),
         rocm_smi_importer(),
+        rocm_facts_importer(),
         rocm_table_importer(),
         amd_smi_importer(),
         hwloc_xml_importer(),
@@ -289,6 +291,7 @@ Machine import_capture(const Capture& capture) {
 Machine join_captures(std::vector<NamedMachine> parts) {
     const bool several = parts.size() > 1;
     Machine machine = merge_machines(std::move(parts));
+    settle_joined(machine);
     drop_listed_gpus(machine);
     note_nameless_adapters(machine);
     if (several) estimate_path_bandwidth(machine);  // one text may name GPUs that another links

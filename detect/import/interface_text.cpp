@@ -122,6 +122,7 @@ NicKind port_kind(const PastedPort& pasted) {
     // 0x1d0f is Amazon. EFA calls its link layer unspecified.
     if (lower(pasted.vendor_id) == "0x1d0f" || pasted.device.starts_with("efa_"))
         return NicKind::efa;
+    if (pasted.iwarp) return NicKind::other;
     if (layer == "ethernet") return NicKind::roce;
     if (layer == "unspecified" && pasted.device.starts_with("rdmap")) return NicKind::efa;
     if (!layer.empty() || pasted.interface.empty()) return NicKind::other;
@@ -141,6 +142,21 @@ void take_interface(const PastedPort& port, Nic& nic) {
     else if (interface.kind != NicKind::ethernet && interface.kind != NicKind::ipoib &&
              interface.kind != NicKind::other)
         nic.kind = interface.kind;  // as detection: bonds, VLANs and VFs keep theirs
+}
+
+/// A port that is listed again with another state: the first stays.
+void note_other_state(const std::vector<Nic>& known, const Nic& again,
+                      std::vector<std::string>& notes) {
+    constexpr std::size_t kMost = 20;
+    for (const Nic& nic : known) {
+        if (nic.rdma_device != again.rdma_device || nic.port != again.port) continue;
+        if (nic.port_state.empty() || again.port_state.empty() || notes.size() >= kMost ||
+            nic.port_state == again.port_state)
+            continue;
+        notes.push_back(fmt::format("port {} of {} is listed as {} and as {}: the first is kept",
+                                    again.port.value_or(1), *again.rdma_device, nic.port_state,
+                                    again.port_state));
+    }
 }
 
 }  // namespace
@@ -251,6 +267,10 @@ std::optional<Gid> listed_gid(int index, std::string_view address, std::string_v
     return gid;
 }
 
+bool named_efa(std::string_view device) {
+    return device.starts_with("rdmap") && device.size() > 5 && digit(device[5]);
+}
+
 bool empty_gid(std::string_view address) {
     return address_with_prefix(trim(address)) == "::";
 }
@@ -300,6 +320,7 @@ Nic to_nic(const PastedPort& pasted) {
     nic.guid = guid_text(pasted.guid);
     nic.pci = pasted.pci;
     nic.numa_node = pasted.numa_node;
+    nic.iwarp = pasted.iwarp;
     nic.gids = pasted.gids;
     nic.errors = pasted.errors;
     return nic;
@@ -311,7 +332,10 @@ Machine machine_of_ports(const std::vector<PastedPort>& ports) {
     std::set<std::pair<std::string, std::optional<int>>> seen;
     std::set<std::string> interfaces;
     for (const PastedPort& port : ports) {
-        if (!seen.emplace(port.device, port.port).second) continue;
+        if (!seen.emplace(port.device, port.port).second) {
+            note_other_state(machine.nics, to_nic(port), machine.notes);
+            continue;
+        }
         machine.nics.push_back(to_nic(port));
         Nic& nic = machine.nics.back();
         if (nic.state == "unknown" && !port.interface_state.empty())

@@ -64,6 +64,7 @@ struct PastedPort {
     std::optional<int> mtu;
     std::string guid;  ///< of the device, any of the usual spellings
     std::string vendor_id;
+    bool iwarp = false;
     std::optional<PciAddress> pci;
     std::optional<int> numa_node;
     std::vector<Gid> gids;
@@ -77,6 +78,10 @@ bool take_link_layer(std::string_view value, PastedPort& port);
 /// `unit`: what stands behind the number, "" for nothing.
 bool take_rate(std::string_view value, std::string_view unit, PastedPort& port);
 bool take_guid(std::string_view value, PastedPort& port);
+
+/// rdma-core's name for a device of neither InfiniBand, RoCE nor iWARP, by its bus id: "rdmap79s0"
+/// (kernel-boot/rdma_rename.c). In machines with GPUs that is EFA.
+bool named_efa(std::string_view device);
 
 /// "::" in any length: an entry of a GID table that is not in use.
 bool empty_gid(std::string_view address);

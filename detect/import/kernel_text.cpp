@@ -7,7 +7,7 @@
 #include "detect/software/iommu.hpp"
 #include "detect/software/kernel_modules.hpp"
 
-/// What the kernel says of itself: /proc/cmdline, dmesg on the IOMMU, `sysctl
+/// What the kernel says of itself: /proc/cmdline, dmesg on the IOMMU, `uname -a`, `sysctl
 /// kernel.numa_balancing`; and its modules, `lsmod` or /proc/modules.
 namespace toporun::detect {
 namespace {
@@ -52,6 +52,30 @@ std::optional<bool> numa_balancing(std::string_view text) {
     return mode ? std::optional(*mode != 0) : std::nullopt;
 }
 
+struct KernelName {
+    std::string_view host, release, architecture;
+};
+
+bool is_architecture(std::string_view word) {
+    return word == "x86_64" || word == "aarch64" || word == "ppc64le" || word == "riscv64";
+}
+
+/// "Linux gpu01 5.15.0-91-generic #101-Ubuntu SMP Tue ... x86_64 x86_64 x86_64 GNU/Linux", "Linux
+/// version 5.15.0-91-generic (buildd@...", "aarch64" (`uname -m`).
+std::optional<KernelName> kernel_name(std::string_view text) {
+    const std::string_view line = trim(text.substr(0, 1024));
+    if (is_architecture(line)) return KernelName{{}, {}, line};
+    const std::size_t begin = line.find("Linux ");
+    if (begin != 0 && (begin == std::string_view::npos || !line.starts_with("["))) return {};
+    const std::vector<std::string_view> word = words(line.substr(begin));
+    if (word.size() < 4 || word[2].empty() || word[2][0] < '0' || word[2][0] > '9') return {};
+    if (word[1] == "version") return KernelName{{}, word[2], {}};
+    if (begin != 0 || !word[3].starts_with("#")) return {};
+    const auto last = std::find_if(word.rbegin(), word.rend(), is_architecture);
+    if (last == word.rend()) return {};
+    return KernelName{word[1], word[2], *last};
+}
+
 /// Units of an IOMMU at work, in dmesg.
 bool names_iommu_unit(std::string_view text) {
     for (const std::string_view sign :
@@ -67,7 +91,7 @@ bool is_log_line(std::string_view text) {
 bool recognise_kernel(const Lines& lines) {
     return std::any_of(lines.lines.begin(), lines.lines.end(), [](const PastedLine& line) {
         return command_line(line.text) || !default_domain(line.text).empty() ||
-               numa_balancing(line.text);
+               numa_balancing(line.text) || kernel_name(line.text);
     });
 }
 
@@ -76,19 +100,24 @@ Reading read_kernel(const Lines& lines) {
     Machine& machine = reading.machine;
     machine.gpus_known = machine.nics_known = false;
     std::string asked, domain;
-    bool unit = false, other_log_line = false;
+    bool told = false, unit = false, other_log_line = false;
     for (const PastedLine& line : lines.lines) {
         const auto command = command_line(line.text);
         const std::string type = default_domain(line.text);
         const auto balancing = numa_balancing(line.text);
+        told = told || command;
         if (command && asked.empty()) asked = iommu_mode_of_command_line(*command);
+        const auto name = kernel_name(line.text);
+        if (name && !name->release.empty()) machine.software.kernel = printable(name->release);
+        if (name && !name->host.empty()) machine.hostname = printable(name->host);
+        if (name && !name->architecture.empty()) machine.cpu.architecture = name->architecture;
         if (!type.empty()) domain = type;
         if (balancing) machine.software.numa_balancing = balancing;
         const bool log = is_log_line(line.text), iommu = names_iommu_unit(line.text);
         unit = unit || iommu;
         other_log_line = other_log_line || (log && type.empty() && !iommu && !command &&
                                             line.text.find("ommu") == std::string::npos);
-        reading.understood.push_back(command || !type.empty() || balancing || iommu || log);
+        reading.understood.push_back(command || !type.empty() || balancing || iommu || log || name);
     }
     // The kernel prints its default without an IOMMU too, as in most guests.
     if (domain == "translating" && !unit && other_log_line) {
@@ -99,6 +128,7 @@ Reading read_kernel(const Lines& lines) {
     std::string& mode = machine.software.iommu_mode;
     mode = asked == "off" || domain.empty() ? asked : domain;
     if (!mode.empty()) machine.software.iommu_translating = mode == "translating";
+    if (mode.empty() && told) mode = kIommuDefault;
     return reading;
 }
 

@@ -126,7 +126,8 @@ std::vector<ListedDevice> listed_gpus(const std::vector<ListedDevice>& devices) 
     return gpus;
 }
 
-/// The IOMMU's mode is not in the text, so root ports that redirect stay unknown.
+/// The IOMMU's mode is not in the text, so root ports that redirect stay unknown: they are told
+/// GPU by GPU.
 void take_gpus(const std::vector<ListedDevice>& devices, Machine& machine) {
     std::vector<std::optional<AcsWay>> ways;
     for (const ListedDevice& listed : listed_gpus(devices)) {
@@ -134,8 +135,9 @@ void take_gpus(const std::vector<ListedDevice>& devices, Machine& machine) {
         gpu.index = static_cast<int>(machine.gpus.size());
         gpu.vendor = listed.vendor;
         gpu.pci = listed.address;
-        machine.gpus.push_back(std::move(gpu));
         ways.push_back(way_up(devices, listed));
+        gpu.acs_root_port = redirecting_root(ways.back());
+        machine.gpus.push_back(std::move(gpu));
     }
     machine.software.acs_redirect = acs_above(ways, std::nullopt);
     machine.gpu_acs_redirect = acs_matrix(ways, std::nullopt);
@@ -174,7 +176,9 @@ Reading read(const Lines& lines) {
         reading.understood.push_back(device || inside || control);
     }
     take_gpus(devices, machine);
-    if (machine.software.acs_redirect) return reading;
+    const bool by_root = std::any_of(machine.gpus.begin(), machine.gpus.end(),
+                                     [](const Gpu& gpu) { return gpu.acs_root_port.has_value(); });
+    if (machine.software.acs_redirect || by_root) return reading;
     machine.notes.emplace_back(
         denied ? "ACS is unknown: lspci -vvv needs root to read it"
         : anywhere

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "detect/import/merge_facts.hpp"
+#include "detect/software/iommu.hpp"
 
 namespace toporun::detect {
 namespace {
@@ -72,7 +73,10 @@ void merge_software(Software& into, const Software& from, Facts& facts) {
     if (into.nccl_plugin_files.empty()) into.nccl_plugin_files = from.nccl_plugin_files;
     facts.take(into.iommu_translating, from.iommu_translating, subject, "iommu_translating");
     facts.take(into.acs_redirect, from.acs_redirect, subject, "acs_redirect");
-    facts.take(into.iommu_mode, from.iommu_mode, subject, "iommu_mode");
+    const bool knows_mode = !from.iommu_mode.empty() && from.iommu_mode != kIommuDefault;
+    if (knows_mode && into.iommu_mode == kIommuDefault) into.iommu_mode.clear();
+    if (knows_mode || into.iommu_mode.empty())
+        facts.take(into.iommu_mode, from.iommu_mode, subject, "iommu_mode");
     facts.take(into.driver_open, from.driver_open, subject, "driver_open");
     facts.take(into.modules, from.modules, subject, "modules");
     facts.take(into.peer_memory_clients, from.peer_memory_clients, subject, "peer_memory_clients");

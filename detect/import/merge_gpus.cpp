@@ -64,6 +64,7 @@ void merge_gpu(Gpu& into, const Gpu& from, Facts& facts) {
     merge_links(into.links, from.links, subject, facts);
     facts.take(into.fabric_state, from.fabric_state, subject, "the fabric state");
     facts.take(into.fabric_status, from.fabric_status, subject, "the fabric status");
+    if (!into.acs_root_port) into.acs_root_port = from.acs_root_port;
     facts.take(into.memory_numa_node, from.memory_numa_node, subject, "memory_numa_node");
     facts.take(into.c2c_gbytes_per_s, from.c2c_gbytes_per_s, subject, "c2c_gbytes_per_s");
 }

@@ -52,9 +52,10 @@ NicKind join_kinds(const Nic& a, const Nic& b) {
                                NicKind::veth, NicKind::tunnel, NicKind::efa, NicKind::ipoib})
         if (either(kind)) return kind;
     if (either(NicKind::infiniband)) return interface ? NicKind::ipoib : NicKind::infiniband;
-    if (either(NicKind::roce)) return NicKind::roce;
+    const bool iwarp = a.iwarp || b.iwarp;
+    if (either(NicKind::roce) && !iwarp) return NicKind::roce;
     if (either(NicKind::vf)) return NicKind::vf;
-    const bool rdma = a.rdma_device || b.rdma_device;
+    const bool rdma = (a.rdma_device || b.rdma_device) && !iwarp;
     return rdma && interface ? NicKind::roce : NicKind::ethernet;
 }
 
@@ -102,6 +103,7 @@ void merge_nic(Nic& into, const Nic& from, Facts& facts) {
     facts.take(into.master, from.master, subject, "the master");
     facts.take(into.parent, from.parent, subject, "the parent");
     into.virtual_function = into.virtual_function || from.virtual_function;
+    into.iwarp = into.iwarp || from.iwarp;
     facts.take(into.driver, from.driver, subject, "the driver");
     facts.take(into.guid, from.guid, subject, "the GUID");
     append_new(into.gids, from.gids, [](const Gid& a, const Gid& b) { return a.index == b.index; });

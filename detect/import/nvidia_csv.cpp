@@ -25,17 +25,18 @@ std::optional<int> number(std::string_view value) {
 
 struct Column {
     std::string_view name;  ///< without the unit in brackets
+    /// nullptr: of what a GPU is known by.
     void (*set)(Gpu& gpu, std::string_view value);
 };
 constexpr Column kColumns[] = {
     {"index", nullptr},
     {"driver_version", nullptr},
-    {"name", [](Gpu& gpu, std::string_view v) { gpu.name = v; }},
-    {"gpu_name", [](Gpu& gpu, std::string_view v) { gpu.name = v; }},
-    {"uuid", [](Gpu& gpu, std::string_view v) { gpu.uuid = v; }},
-    {"gpu_uuid", [](Gpu& gpu, std::string_view v) { gpu.uuid = v; }},
-    {"pci.bus_id", [](Gpu& gpu, std::string_view v) { gpu.pci = PciAddress::parse(v); }},
-    {"gpu_bus_id", [](Gpu& gpu, std::string_view v) { gpu.pci = PciAddress::parse(v); }},
+    {"name", nullptr},
+    {"gpu_name", nullptr},
+    {"uuid", nullptr},
+    {"gpu_uuid", nullptr},
+    {"pci.bus_id", nullptr},
+    {"gpu_bus_id", nullptr},
     {"memory.total", [](Gpu& gpu, std::string_view v) { gpu.memory_bytes = mebibytes(v); }},
     {"memory.used", [](Gpu& gpu, std::string_view v) { gpu.memory_used_bytes = mebibytes(v); }},
     {"persistence_mode", [](Gpu& gpu, std::string_view v) { gpu.persistence = on(v); }},
@@ -52,8 +53,10 @@ constexpr Column kColumns[] = {
      [](Gpu& gpu, std::string_view v) { gpu.pcie_width_now = number(v); }},
 };
 
+/// The command of a list has its columns with commas too: it is no row.
 std::vector<std::string_view> fields(std::string_view line) {
     std::vector<std::string_view> out;
+    if (line.find("--query") != std::string_view::npos) return {line};
     for (std::size_t at = 0; at <= line.size() && out.size() < kMostColumns;) {
         const std::size_t end = std::min(line.find(',', at), line.size());
         out.push_back(trim(line.substr(at, end - at)));
@@ -69,6 +72,7 @@ std::vector<const Column*> header(std::string_view line) {
     std::size_t known = 0;
     for (const std::string_view field : fields(line)) {
         const std::string_view name = trim(field.substr(0, field.find('[')));
+        if (name == "pid") return {};  // --query-compute-apps: rows are processes
         const auto found = std::find_if(std::begin(kColumns), std::end(kColumns),
                                         [&](const Column& column) { return column.name == name; });
         columns.push_back(found == std::end(kColumns) ? nullptr : found);
@@ -88,8 +92,19 @@ bool missing(std::string_view value) {
     return value.empty() || value == "N/A" || value.starts_with("[");
 }
 
+/// What a GPU is known by.
+void take_identity(std::string_view column, std::string_view value, std::size_t line, Gpu& gpu,
+                   GpuList& gpus) {
+    if (column.ends_with("name")) gpus.take(gpu, gpu.name, value, "the name", line);
+    if (column.ends_with("bus_id")) gpus.take(gpu, gpu.pci, value, line);
+    if (!column.ends_with("uuid")) return;
+    std::string uuid = gpu.uuid.value_or("");
+    gpus.take(gpu, uuid, value, "the UUID", line);
+    gpu.uuid = uuid;
+}
+
 void read_row(const std::vector<const Column*>& columns, const std::vector<std::string_view>& row,
-              int position, GpuList& gpus, std::optional<std::string>& driver) {
+              int position, std::size_t line, GpuList& gpus, std::optional<std::string>& driver) {
     int index = position;
     for (std::size_t i = 0; i < row.size(); ++i)
         if (columns[i] != nullptr && columns[i]->name == "index")
@@ -99,7 +114,10 @@ void read_row(const std::vector<const Column*>& columns, const std::vector<std::
     for (std::size_t i = 0; i < row.size(); ++i) {
         if (row[i] == "[GPU is lost]") gpu->responding = false;
         if (columns[i] == nullptr || missing(row[i])) continue;
-        if (columns[i]->set != nullptr) columns[i]->set(*gpu, row[i]);
+        if (columns[i]->set != nullptr)
+            columns[i]->set(*gpu, row[i]);
+        else
+            take_identity(columns[i]->name, row[i], line, *gpu, gpus);
         if (columns[i]->name == "driver_version") driver = row[i];
     }
 }
@@ -110,19 +128,28 @@ Reading read(const Lines& lines) {
     GpuList gpus;
     std::vector<const Column*> columns;
     int position = 0;
+    std::size_t begin = 0;
+    const auto finish = [&] {
+        if (position > 0) gpus.count(position, begin);
+        position = 0;
+    };
     for (std::size_t i = 0; i < lines.lines.size(); ++i) {
         const std::string_view text = trim(lines.lines[i].text);
         if (auto found = header(text); !found.empty()) {
+            finish();
             columns = std::move(found);
-            position = 0;
+            begin = lines.lines[i].number;
         } else if (const auto row = fields(text); !text.empty() && row.size() == columns.size()) {
-            read_row(columns, row, position++, gpus, reading.machine.software.driver);
+            read_row(columns, row, position++, lines.lines[i].number, gpus,
+                     reading.machine.software.driver);
         } else {
+            finish();
             columns.clear();
             continue;
         }
         reading.understood[i] = true;
     }
+    finish();
     const std::optional<std::string> driver = reading.machine.software.driver;
     reading.machine = gpus.take();
     reading.machine.software.driver = driver;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <set>
 
 #include "base/text.hpp"
 #include "detect/import/formats.hpp"
@@ -52,23 +53,41 @@ Reading read(const Lines& lines) {
     reading.understood.resize(lines.lines.size());
     GpuList gpus;
     Gpu* gpu = nullptr;
+    std::set<int> listed;
+    std::size_t begin = 0;
+    bool links = false;  // of nvlink -s: GPUs by the user's choice
+    const auto finish = [&] {
+        if (!listed.empty() && !links) gpus.count(static_cast<int>(listed.size()), begin);
+        listed.clear();
+        links = false;
+    };
     for (std::size_t i = 0; i < lines.lines.size(); ++i) {
         const std::string& text = lines.lines[i].text;
         if (const auto heading = gpu_heading(text)) {
+            const std::size_t line = lines.lines[i].number;
+            if (listed.count(heading->index) > 0) finish();
+            if (listed.empty()) begin = line;
+            listed.insert(heading->index);
             gpu = gpus.at(heading->index);
-            if (gpu != nullptr && gpu->name.empty()) gpu->name = heading->name;
-            if (gpu != nullptr && heading->uuid.starts_with("GPU-")) gpu->uuid = heading->uuid;
+            if (gpu != nullptr) gpus.take(*gpu, gpu->name, heading->name, "the name", line);
+            if (gpu != nullptr && heading->uuid.starts_with("GPU-")) {
+                std::string uuid = gpu->uuid.value_or("");
+                gpus.take(*gpu, uuid, heading->uuid, "the UUID", line);
+                gpu->uuid = uuid;
+            }
             reading.understood[i] = true;
         } else if (const auto link = link_line(text); link && gpu != nullptr) {
             const bool known = std::any_of(gpu->links.begin(), gpu->links.end(),
                                            [&](const GpuLink& a) { return a.link == link->link; });
             if (!known) gpu->links.push_back(*link);
+            links = true;
             reading.understood[i] = true;
         } else if (mig_line(text) && gpu != nullptr) {
             gpu->mig = true;
             reading.understood[i] = true;
         }
     }
+    finish();
     reading.machine = gpus.take();
     set_no_links(reading.machine);
     return reading;

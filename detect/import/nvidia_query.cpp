@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "base/text.hpp"
 #include "detect/import/formats.hpp"
@@ -46,7 +47,8 @@ class QueryReader {
 
     Reading read() {
         for (std::size_t i = 0; i < lines_.lines.size(); ++i)
-            if (take(lines_.lines[i].text)) reading_.understood[i] = true;
+            if (take(lines_.lines[i])) reading_.understood[i] = true;
+        finish_gpu();
         reading_.machine = gpus_.take();
         reading_.machine.gpus_known = !reading_.machine.gpus.empty();
         reading_.machine.software.driver = driver_;
@@ -62,14 +64,17 @@ class QueryReader {
         std::string_view name;
     };
 
-    bool take(std::string_view line) {
+    bool take(const PastedLine& pasted) {
+        const std::string_view line = pasted.text;
         const std::string_view text = trim(line);
-        if (log_heading(text)) return inside_ = true;
+        if (log_heading(text)) {
+            finish_gpu();
+            return inside_ = true;
+        }
         if (text.empty()) return false;
         if (const auto pci = gpu_line(text)) {
-            gpu_ = gpus_.at(count_);
-            if (gpu_ != nullptr) gpu_->pci = pci;
-            ++count_;
+            finish_gpu();
+            begin_gpu(*pci, pasted.number);
             sections_.clear();
             inside_ = true;
             base_ = line.find_first_not_of(" \t");
@@ -78,6 +83,36 @@ class QueryReader {
         if (!inside_ && !heads_log(text)) return false;
         inside_ = true;
         return key_line(line, text);
+    }
+
+    /// A GPU that an earlier log of the same text has told of is the same one.
+    void begin_gpu(const PciAddress& pci, std::size_t line) {
+        gpu_ = gpus_.with_pci(pci);
+        line_ = line;
+        if (gpu_ != nullptr) {
+            name_ = std::exchange(gpu_->name, {});
+            uuid_ = std::exchange(gpu_->uuid, {});
+            gpu_->throttle_reasons.clear();
+            return;
+        }
+        gpu_ = gpus_.at(count_++);
+        if (gpu_ != nullptr) gpu_->pci = pci;
+    }
+
+    /// By what it is known in the earlier log holds on.
+    void finish_gpu() {
+        if (gpu_ != nullptr && !name_.empty()) {
+            std::swap(name_, gpu_->name);
+            gpus_.take(*gpu_, gpu_->name, name_, "the name", line_);
+        }
+        if (gpu_ != nullptr && uuid_) {
+            const std::string again = gpu_->uuid.value_or("");
+            gpus_.take(*gpu_, *uuid_, again, "the UUID", line_);
+            gpu_->uuid = uuid_;
+        }
+        name_.clear();
+        uuid_.reset();
+        gpu_ = nullptr;
     }
 
     bool key_line(std::string_view line, std::string_view text) {
@@ -89,12 +124,15 @@ class QueryReader {
         while (!sections_.empty() && sections_.back().indent >= indent) sections_.pop_back();
         if (gpu_ == nullptr) {
             if (key == "Driver Version" && !is_missing_value(value)) driver_ = value;
-            if (key == "Attached GPUs") attached_ = first_of_list(value);
+            if (key == "Attached GPUs") {
+                const auto count = first_of_list(value);
+                if (count) attached_ = std::max(attached_.value_or(0), *count);
+            }
             return colon != std::string_view::npos;
         }
-        if (indent <= base_) {  // another output begins here
-            gpu_ = nullptr;
-            return inside_ = false;
+        if (indent <= base_) {  // another output begins here, or another log
+            finish_gpu();
+            return inside_ = heads_log(text) && key_line(line, text);
         }
         if (colon != std::string_view::npos) apply(key, value);
         constexpr std::size_t kDeepest = 16;
@@ -115,7 +153,10 @@ class QueryReader {
     Gpu* gpu_ = nullptr;
     bool inside_ = false;
     int count_ = 0;
-    std::size_t base_ = 0;  ///< indentation of the line of the GPU
+    std::size_t line_ = 0;             ///< of the GPU
+    std::string name_;                 ///< of the GPU in an earlier log
+    std::optional<std::string> uuid_;  ///< likewise
+    std::size_t base_ = 0;             ///< indentation of the line of the GPU
     std::vector<Section> sections_;
     std::optional<int> attached_;
     std::optional<std::string> driver_;

@@ -9,6 +9,7 @@
 #include "detect/gpu/gpu_links.hpp"
 #include "detect/import/formats.hpp"
 #include "detect/import/gpu_table.hpp"
+#include "detect/import/interface_text.hpp"
 #include "detect/import/wrapped_row.hpp"
 
 /// `nvidia-smi topo -m`: the matrix, CPU and NUMA affinity, the legend of NICs. The old form has
@@ -254,6 +255,7 @@ class TopoReader {
                 nic.rdma_device = nic.name;
             else
                 ++nameless;
+            if (named_efa(nic.name)) nic.kind = NicKind::efa;
             machine_.nics.push_back(std::move(nic));
         }
         if (nameless > 0)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <pugixml.hpp>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -61,7 +62,7 @@ class XmlReader {
         Machine& machine = reading_.machine;
         machine.gpus_known = !machine.gpus.empty();
         machine.software.driver = driver_;
-        machine.notes = std::move(notes_);
+        machine.notes.insert(machine.notes.end(), notes_.begin(), notes_.end());
         return std::move(reading_);
     }
 
@@ -78,6 +79,7 @@ class XmlReader {
                 fmt::format("{}: the XML ends early or is damaged ({}): what stands before is used",
                             joined_.place(offset + used), parsed.description()));
         }
+        const std::size_t first_line = joined_.line_of(offset);
         const std::size_t last = joined_.line_of(offset + std::max<std::size_t>(used, 1) - 1);
         for (std::size_t i = joined_.line_of(offset); i <= last; ++i) reading_.understood[i] = true;
         const std::string_view driver = trim(log.child("driver_version").text().get());
@@ -88,9 +90,18 @@ class XmlReader {
             if (gpu == nullptr) break;
             gpu->throttle_reasons.clear();  // an earlier log of the same text, as by -l
             gpu->uncorrected_errors.reset();
-            gpu->pci = PciAddress::parse(element.attribute("id").value());
+            const std::size_t line = first_line + 1;
+            gpus_.take(*gpu, gpu->pci, element.attribute("id").value(), line);
+            std::string name = std::exchange(gpu->name, {});
+            std::string uuid = gpu->uuid.value_or("");
+            gpu->uuid.reset();
             take_elements(element, "", 0, *gpu);
+            gpus_.take(*gpu, name, gpu->name, "the name", line);
+            gpus_.take(*gpu, uuid, gpu->uuid.value_or(""), "the UUID", line);
+            gpu->name = name;
+            if (!uuid.empty()) gpu->uuid = uuid;
         }
+        if (listed > 0) gpus_.count(listed, first_line + 1);
         count_ += listed;
         const auto attached = first_of_list(trim(log.child("attached_gpus").text().get()));
         if (attached && *attached != listed)

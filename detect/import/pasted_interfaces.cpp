@@ -37,6 +37,21 @@ void fill_in(PastedInterface& into, const PastedInterface& from) {
     if (into.addresses.size() < from.addresses.size()) into.addresses = from.addresses;
 }
 
+/// The first of two states stays.
+void note_differences(const PastedInterface& first, const PastedInterface& second,
+                      std::vector<std::string>& notes) {
+    constexpr std::size_t kMost = 20;
+    const auto told = [](const std::string& state) { return state == "up" || state == "down"; };
+    const Nic a = to_nic(first), b = to_nic(second);
+    if (notes.size() >= kMost) return;
+    if (told(a.state) && told(b.state) && a.state != b.state)
+        notes.push_back(fmt::format("{} is listed as {} and as {}: the first is kept", a.name,
+                                    a.state, b.state));
+    if (a.mtu && b.mtu && *a.mtu != *b.mtu)
+        notes.push_back(fmt::format("{} is listed with MTU {} and with {}: the first is kept",
+                                    a.name, *a.mtu, *b.mtu));
+}
+
 }  // namespace
 
 void PastedInterfaces::add(PastedInterface pasted) {
@@ -59,13 +74,14 @@ bool PastedInterfaces::same_machine(const Listing& a, const Listing& b) {
     });
 }
 
-void PastedInterfaces::merge(const Listing& from, Listing& into) {
+void PastedInterfaces::merge(const Listing& from, Listing& into, std::vector<std::string>& notes) {
     for (const PastedInterface& pasted : from.interfaces) {
         const auto [found, added] = into.by_name.emplace(pasted.name, into.interfaces.size());
         if (added)
             into.interfaces.push_back(pasted);
         else
-            fill_in(into.interfaces[found->second], pasted);
+            note_differences(into.interfaces[found->second], pasted, notes),
+                fill_in(into.interfaces[found->second], pasted);
     }
 }
 
@@ -77,7 +93,7 @@ Machine PastedInterfaces::machine() const {
     std::size_t left_out = 0;
     for (std::size_t i = 1; i < listings_.size(); ++i) {
         if (same_machine(all, listings_[i]))
-            merge(listings_[i], all);
+            merge(listings_[i], all, machine.notes);
         else
             ++left_out;
     }

@@ -28,7 +28,7 @@ class PastedInterfaces {
         std::map<std::string, std::size_t, std::less<>> by_name;
     };
     static bool same_machine(const Listing& a, const Listing& b);
-    static void merge(const Listing& from, Listing& into);
+    static void merge(const Listing& from, Listing& into, std::vector<std::string>& notes);
 
     std::vector<Listing> listings_;
 };

@@ -90,6 +90,7 @@ bool device_fact(const File& file, PastedPort& facts) {
     if (file.pci) facts.pci = file.pci;
     if (file.port) return true;
     if (file.name == "node_guid") return take_guid(file.value, facts);
+    if (file.name == "node_type") facts.iwarp = file.value.starts_with("4:");  // "4: RNIC"
     if (file.name == "device/vendor") facts.vendor_id = file.value;
     if (file.name != "device/numa_node") return true;
     facts.numa_node = number_in(file.value, 0, 1023);
@@ -156,6 +157,7 @@ PastedPort whole_port(const std::string& name, const PastedPort& facts, int numb
     port.port = number;
     port.guid = facts.guid;
     port.vendor_id = facts.vendor_id;
+    port.iwarp = facts.iwarp;
     port.pci = facts.pci;
     port.numa_node = facts.numa_node;
     for (const auto& [index, entry] : from.gids) {

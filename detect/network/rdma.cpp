@@ -33,6 +33,7 @@ struct Device {
     std::string guid;
     std::string driver;
     bool virtual_function = false;
+    bool iwarp = false;
     std::optional<PciAddress> pci;
     std::string pci_id;
     std::optional<int> numa_node;
@@ -81,6 +82,8 @@ Device read_device(PciTree& pci, const std::string& name) {
     device.driver = driver_of(files, device.directory + "/device");
     device.virtual_function =
         is_virtual_function(files, device.directory + "/device", device.driver);
+    // "4: RNIC" (Linux drivers/infiniband/core/sysfs.c, node_type_show)
+    device.iwarp = files.line(device.directory + "/node_type").value_or("").starts_with("4:");
     device.pci = pci_in_path(files.real_path(device.directory + "/device").value_or(""));
     if (!device.pci) return device;
     if (const auto& on_bus = pci.device(*device.pci)) {
@@ -126,6 +129,7 @@ void take_port(const Device& device, Port port, Nic& nic) {
     nic.gids = std::move(port.gids);
     nic.errors = std::move(port.errors);
     nic.virtual_function = nic.virtual_function || device.virtual_function;
+    nic.iwarp = device.iwarp;
     if (nic.driver.empty()) nic.driver = device.driver;
     if (!nic.numa_node) nic.numa_node = device.numa_node;
     if (!nic.pci) {
@@ -139,7 +143,7 @@ void take_port(const Device& device, Port port, Nic& nic) {
 }
 
 void merge(const Device& device, Port port, Nic& nic) {
-    if (nic.kind == NicKind::ethernet) nic.kind = NicKind::roce;
+    if (nic.kind == NicKind::ethernet && !device.iwarp) nic.kind = NicKind::roce;
     if (!nic.speed_gbits || nic.kind == NicKind::ipoib) nic.speed_gbits = port.rate_gbits;
     take_port(device, std::move(port), nic);
 }
@@ -147,7 +151,7 @@ void merge(const Device& device, Port port, Nic& nic) {
 Nic rdma_only(const Device& device, Port port) {
     Nic nic;
     nic.name = printable(port.device);
-    nic.kind = kind_without_interface(port);
+    nic.kind = device.iwarp ? NicKind::other : kind_without_interface(port);
     nic.state = port.state.empty() ? "unknown" : port.state == "active" ? "up" : "down";
     nic.speed_gbits = port.rate_gbits;
     take_port(device, std::move(port), nic);

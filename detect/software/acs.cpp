@@ -131,6 +131,12 @@ AcsRedirect acs_between(const AcsWay& a, const AcsWay& b, std::optional<bool> io
     return there == back ? there : AcsRedirect::unknown;
 }
 
+std::optional<PciAddress> redirecting_root(const std::optional<AcsWay>& way) {
+    if (!way || way->empty() || !way->back().root || way->back().redirects != true)
+        return std::nullopt;
+    return way->back().address;
+}
+
 std::vector<std::vector<AcsRedirect>> acs_matrix(const std::vector<std::optional<AcsWay>>& gpus,
                                                  std::optional<bool> iommu_translating) {
     Matrix matrix(gpus.size(), std::vector<AcsRedirect>(gpus.size(), AcsRedirect::unknown));
@@ -162,9 +168,10 @@ void detect_acs(PciTree& pci, Machine& machine) {
     Bridges bridges(pci.files());
     Devices gpus, nics;
     Ways ways;
-    for (const Gpu& gpu : machine.gpus) {
+    for (Gpu& gpu : machine.gpus) {
         gpus.push_back(gpu.pci ? pci.device(*gpu.pci) : std::nullopt);
         ways.push_back(gpus.back() ? std::optional(bridges.way(*gpus.back())) : std::nullopt);
+        gpu.acs_root_port = redirecting_root(ways.back());
     }
     for (const Nic& nic : machine.nics)
         nics.push_back(nic.pci && nic.rdma_device ? pci.device(*nic.pci) : std::nullopt);

@@ -30,6 +30,9 @@ using AcsWay = std::vector<AcsPort>;
 /// A way that ends below a root port was not seen whole: unknown.
 AcsRedirect acs_between(const AcsWay& a, const AcsWay& b, std::optional<bool> iommu_translating);
 
+/// The root port at the end of the way, where it redirects.
+std::optional<PciAddress> redirecting_root(const std::optional<AcsWay>& way);
+
 /// GPU x GPU, off on the diagonal; a way that is nothing makes its pairs unknown. Empty when no
 /// pair is known.
 std::vector<std::vector<AcsRedirect>> acs_matrix(const std::vector<std::optional<AcsWay>>& gpus,
@@ -40,7 +43,8 @@ std::vector<std::vector<AcsRedirect>> acs_matrix(const std::vector<std::optional
 std::optional<bool> acs_above(const std::vector<std::optional<AcsWay>>& gpus,
                               std::optional<bool> iommu_translating);
 
-/// Fills Software::acs_redirect by acs_above, gpu_acs_redirect by acs_matrix, and
+/// Fills Software::acs_redirect by acs_above, gpu_acs_redirect by acs_matrix, Gpu::acs_root_port by
+/// redirecting_root, and
 /// gpu_nic_acs_redirect by acs_between for a GPU and an RDMA port below a common switch, where
 /// GPUDirect RDMA would pass through the switch alone. Each bridge is read once; beyond the first
 /// 64 bytes its configuration space is for root. Call it when GPUs, NICs and the IOMMU's mode are

@@ -9,6 +9,10 @@
 
 namespace toporun::detect {
 
+/// Software::iommu_mode of a command line that asks for none: the kernel's own choice, translating
+/// on AMD's hosts where the firmware has the IOMMU on.
+inline constexpr const char* kIommuDefault = "default";
+
 /// "translating" when the IOMMU remaps the DMA of the GPUs, "pass-through", "off" (none, or
 /// switched off), "" when neither their IOMMU group nor the kernel's command line tells.
 std::string iommu_mode(const Files& files, const std::vector<Gpu>& gpus);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "detect/software/iommu.hpp"
 #include "env/doctor/facts.hpp"
 #include "env/matrix.hpp"
 
@@ -28,6 +29,15 @@ bool all_linked(const Patient& patient) {
 void iommu(const Patient& patient, Verdict& verdict) {
     if (!patient.inputs.rccl || patient.inputs.visible.size() < 2) return;
     const auto& translating = patient.software().iommu_translating;
+    if (!translating && patient.software().iommu_mode == detect::kIommuDefault &&
+        !patient.machine().virtual_machine)
+        return verdict.note({.what = "the kernel's command line has no iommu=pt",
+                             .evidence = "/proc/cmdline; whether the IOMMU translates is not told",
+                             .effect = "RCCL warns of it: Missing \"iommu=pt\", and hung on GPUs "
+                                       "without xGMI where the IOMMU translates (ROCm/rccl issue "
+                                       "1129)",
+                             .fix = "boot with iommu=pt",
+                             .remark = "dmesg | grep -i 'default domain' tells the mode now"});
     if (!translating) return verdict.unknown("the IOMMU's mode");
     if (!*translating || patient.machine().virtual_machine) return;
     verdict.find(all_linked(patient) ? Severity::note : Severity::slow,

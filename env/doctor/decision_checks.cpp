@@ -1,3 +1,4 @@
+#include "detect/software/iommu.hpp"
 #include "env/doctor/facts.hpp"
 #include "env/matrix.hpp"
 
@@ -31,8 +32,20 @@ void acs_unknown(const Patient& patient, Verdict& verdict) {
                                    Verdict::kMayHang);
 }
 
+/// AMD's hosts translate by default where the firmware has the IOMMU on: a command line without a
+/// word on it leaves open whether it does (NVIDIA/nccl issue 1999, vllm-project/vllm issue 33041).
 void iommu_unknown(const Patient& patient, Verdict& verdict) {
     if (patient.software().iommu_translating || pcie_pairs(patient).empty()) return;
+    const detect::Machine& machine = patient.machine();
+    if (machine.software.iommu_mode == detect::kIommuDefault &&
+        machine.cpu.vendor == "AuthenticAMD" && !machine.virtual_machine)
+        verdict.note({.what = "whether the IOMMU translates is left to the kernel, and on AMD's "
+                              "hosts it mostly does",
+                      .evidence = "no iommu=pt in /proc/cmdline; the mode itself is not told",
+                      .effect = "if it translates, P2P between the GPUs may hang or lose data",
+                      .fix = "dmesg | grep -i 'default domain'",
+                      .remark = "where it says Translated boot with iommu=pt; until then "
+                                "NCCL_P2P_DISABLE=1 if the job hangs"});
     verdict.unknown("the IOMMU's mode", Verdict::kMayHang);
 }
 
@@ -57,6 +70,10 @@ constexpr Check kNetworkChecks[] = {
      nullptr},
     {{"ib-hca-extra", kFamily, Severity::slow,
       "whether NCCL_IB_HCA of the user also takes storage or management ports, or one port twice"},
+     nullptr},
+    {{"ib-hca-missing", kFamily, Severity::slow,
+      "whether NCCL_IB_HCA of the user leaves out the port nearest to a GPU, or all that are for "
+      "the GPUs' data"},
      nullptr},
     {{"iface-differs", kFamily, Severity::note,
       "NCCL_SOCKET_IFNAME against the interface that toporun would have chosen"},

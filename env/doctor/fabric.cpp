@@ -24,17 +24,13 @@ bool has_switches(const Machine& machine) {
     return false;
 }
 
-bool is_rack(const Patient& patient) {
-    return !visible_gpus(patient, is_rack_gpu).empty();
-}
-
 /// The manager is seen as a process of this host: not from inside a container, and not in guests
 /// whose host runs it. Trays of a rack have no switches of their own. Hopper and later tell by
 /// their fabric state whether it did its work.
 void manager_down(const Patient& patient, Verdict& verdict) {
     const Machine& machine = patient.machine();
     if (!has_switches(machine) || machine.container || machine.virtual_machine) return;
-    if (is_rack(patient) || !has_nvidia_gpu(patient)) return;
+    if (in_rack(patient) || !has_nvidia_gpu(patient)) return;
     if (!gpus_in_state(patient, "completed").empty()) return;
     const auto& running = machine.software.fabric_manager;
     if (!running) return verdict.unknown("whether a fabric manager runs");
@@ -83,7 +79,7 @@ void failed(const Patient& patient, Verdict& verdict) {
 
 /// Only racks (NVL72) need channels, and only for jobs of several nodes.
 void imex(const Patient& patient, Verdict& verdict) {
-    if (!is_rack(patient) || !maybe_several_nodes(patient)) return;
+    if (!in_rack(patient) || !maybe_several_nodes(patient)) return;
     if (user_number(patient, "NCCL_MNNVL_ENABLE") == 0) return;
     const auto& channels = patient.software().imex_channels;
     if (!channels) return verdict.unknown("the IMEX channels");

@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "env/interface.hpp"
+#include "env/matrix.hpp"
 
 namespace toporun::env::doctor {
 
@@ -46,6 +47,23 @@ const Gpu& gpu_at(const Patient& patient, int position) {
 
 const Nic& nic_at(const Patient& patient, int position) {
     return patient.machine().nics[static_cast<std::size_t>(position)];
+}
+
+bool in_rack(const Patient& patient) {
+    const std::vector<int> gpus = visible_gpus(patient, is_rack_gpu);
+    if (gpus.size() < 2 || patient.machine().nvswitch) return !gpus.empty();
+    const PairMatrix matrix(patient.machine());
+    for (const int a : gpus) {
+        int links = 0;
+        for (const int b : gpus) {
+            if (a == b) continue;
+            if (!matrix.known() || !matrix.direct_nvlink(a, b) || matrix.links(a, b) == 0)
+                return true;
+            links += matrix.links(a, b);
+        }
+        if (links > detect::kMostDirectLinks) return true;  // more than a GPU has
+    }
+    return false;
 }
 
 bool has_nvidia_gpu(const Patient& patient) {

@@ -43,6 +43,10 @@ std::vector<int> visible_gpus(const Patient& patient, Predicate holds) {
 
 bool has_nvidia_gpu(const Patient& patient);
 
+/// The visible GPUs are those of a tray of an NVLink rack (GB200 NVL72). Where all pairs are joined
+/// directly, without switches, it is a board of four alone (GB200 NVL4).
+bool in_rack(const Patient& patient);
+
 /// "GPU 3", "GPUs 0, 1 and 5", "GPUs 0, 1, 2 and 5 more"; by NVML's number.
 std::string gpus_text(const detect::Machine& machine, const std::vector<int>& positions);
 

@@ -47,6 +47,29 @@ void lost(const Patient& patient, Verdict& verdict) {
                    "comes back: power cable, riser, replacement"});
 }
 
+/// A process holds the one place of an exclusive GPU: memory beyond what a display takes is used.
+void exclusive_in_use(const Patient& patient, Verdict& verdict) {
+    constexpr std::uint64_t kBusyBytes = std::uint64_t{1} << 30;
+    const auto gpus = visible_gpus(patient, [](const Gpu& gpu) {
+        return gpu.compute_mode == "exclusive-process" &&
+               gpu.memory_used_bytes.value_or(0) > kBusyBytes;
+    });
+    if (gpus.empty()) return;
+    const std::size_t free = patient.inputs.visible.size() - gpus.size();
+    const bool needed = static_cast<std::size_t>(ranks_here(patient)) > free;
+    verdict.find(
+        needed ? Severity::broken : Severity::note,
+        {.what = fmt::format("{} {} one process at a time and {} in use already",
+                             gpus_text(patient.machine(), gpus),
+                             gpus.size() == 1 ? "takes" : "take", gpus.size() == 1 ? "is" : "are"),
+         .evidence = "compute mode exclusive and memory in use (nvidia-smi)",
+         .effect = "CUDA does not start there: all CUDA-capable devices are busy or "
+                   "unavailable",
+         .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv",
+         .remark = "it names the process; wait for its end, or take other GPUs "
+                   "(CUDA_VISIBLE_DEVICES)"});
+}
+
 /// CUDA refuses a GPU that is prohibited, and a second process on an exclusive one.
 void compute_mode(const Patient& patient, Verdict& verdict) {
     const auto prohibited =
@@ -56,7 +79,7 @@ void compute_mode(const Patient& patient, Verdict& verdict) {
     const auto visible = static_cast<int>(patient.inputs.visible.size());
     const bool shared = patient.inputs.job.ranks_per_node.value_or(0) > visible;
     const auto& gpus = prohibited.empty() && shared ? exclusive : prohibited;
-    if (gpus.empty()) return;
+    if (gpus.empty()) return exclusive_in_use(patient, verdict);
     const Number number = number_of(patient.machine(), gpus);
     verdict.broken(
         {.what = fmt::format("{} {}", gpus_text(patient.machine(), gpus),
@@ -168,13 +191,15 @@ void mixed_models(const Patient& patient, Verdict& verdict) {
         most = std::max(most, count);
     }
     const bool needed = patient.inputs.job.ranks_per_node.value_or(0) > most;
-    verdict.find(needed ? Severity::slow : Severity::note,
-                 {.what = fmt::format("the GPUs are of {} models", models.size()),
-                  .evidence = join(words, ", "),
-                  .effect = "the slowest sets the pace, and P2P between generations is often "
-                            "refused",
-                  .fix = "export CUDA_DEVICE_ORDER=PCI_BUS_ID",
-                  .remark = "and name the GPUs of one model in CUDA_VISIBLE_DEVICES"});
+    verdict.find(
+        needed ? Severity::slow : Severity::note,
+        {.what = fmt::format("the GPUs are of {} models", models.size()),
+         .evidence = join(words, ", "),
+         .effect = "the slowest sets the pace, and P2P between generations is often "
+                   "refused",
+         .fix = "name the GPUs of one model in CUDA_VISIBLE_DEVICES for jobs that fit there",
+         .remark = "with CUDA_DEVICE_ORDER=PCI_BUS_ID the numbers are nvidia-smi's; else "
+                   "CUDA counts the fastest first"});
 }
 
 void persistence_off(const Patient& patient, Verdict& verdict) {
@@ -223,7 +248,7 @@ void count_odd(const Patient& patient, Verdict& verdict) {
 constexpr Check kChecks[] = {
     {{"gpu-not-responding", kFamily, Severity::broken, "GPUs that do not answer the driver"}, lost},
     {{"gpu-compute-mode", kFamily, Severity::broken,
-      "GPUs on which CUDA starts no process, or no second one"},
+      "GPUs on which CUDA starts no process, or no second one where one runs"},
      compute_mode},
     {{"gpu-ecc-errors", kFamily, Severity::slow,
       "memory errors that ECC could not correct, since the driver started"},

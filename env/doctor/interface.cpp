@@ -33,7 +33,7 @@ std::string unknown_interfaces(const Machine& machine) {
 }
 
 bool is_amazon(const Machine& machine) {
-    return machine.vendor.find("Amazon") != std::string::npos;
+    return machine.vendor.find("Amazon") != std::string::npos || has_efa(machine);
 }
 
 /// The interfaces that the sockets of this job use without toporun: the user's choice or NCCL's
@@ -124,8 +124,10 @@ void same_subnet_ports(const Patient& patient, Verdict& verdict) {
     const Machine& machine = patient.machine();
     if (!interfaces_known(machine)) return verdict.unknown(unknown_interfaces(machine));
     if (!maybe_several_nodes(patient) || is_amazon(machine)) return;
-    const auto is_rdma = [](const Nic* nic) {
-        return nic->rdma_device.has_value() || nic->kind == NicKind::ipoib;
+    // Where the capture does not say which interface an adapter has, the clouds' names do.
+    const auto is_rdma = [&](const Nic* nic) {
+        return nic->rdma_device.has_value() || nic->kind == NicKind::ipoib ||
+               (nic->name.starts_with("rdma") && data_over_rdma(patient.inputs));
     };
     int table = 100;
     for (const CommonSubnet& subnet : subnets(patient)) {
@@ -152,6 +154,19 @@ void same_subnet_ports(const Patient& patient, Verdict& verdict) {
     }
 }
 
+/// The host's own address where it is on lo alone, as with BGP down to the host: NCCL takes
+/// 127.0.0.1 there (NVIDIA/nccl issue 1053).
+std::string address_on_lo(const Machine& machine) {
+    for (const Nic& nic : machine.nics) {
+        if (nic.kind != NicKind::loopback && nic.name != "lo") continue;
+        for (const std::string& text : nic.addresses)
+            if (const auto address = parse_ip(text);
+                address && !loopback(*address) && !link_local(*address))
+                return text;
+    }
+    return "";
+}
+
 /// Without a value of the user's, NCCL's own pick.
 void unreachable_pick(const Patient& patient, Verdict& verdict) {
     const Machine& machine = patient.machine();
@@ -167,9 +182,18 @@ void unreachable_pick(const Patient& patient, Verdict& verdict) {
     if (bad.empty()) return;
     const bool first = !flaw_for_job(patient.inputs, nic_at(patient, used.front())).empty();
     std::string fix = "set NCCL_SOCKET_IFNAME to the interface that the other nodes reach";
+    std::string remark;
+    if (const std::string own = address_on_lo(machine); !own.empty() && bad.size() == used.size()) {
+        fix = fmt::format(
+            "ip link add dummy0 type dummy && ip addr add {} dev dummy0 && ip link "
+            "set dummy0 up && export NCCL_SOCKET_IFNAME=dummy0",
+            own);
+        remark = "as root; the host's address is on lo, of which NCCL takes 127.0.0.1";
+    }
     for (const Setting& setting : patient.plan.settings)
         if (setting.name == kSocketIfname && setting.value)
-            fix = fmt::format("export NCCL_SOCKET_IFNAME={}", shell_word(*setting.value));
+            fix = fmt::format("export NCCL_SOCKET_IFNAME={}", shell_word(*setting.value)),
+            remark.clear();
     verdict.slow(
         {.what = fmt::format("NCCL by itself takes {}", and_list(bad)),
          .evidence = fmt::format("NCCL's own search gives {}", join(patient.plan.interfaces, ", ")),
@@ -177,7 +201,8 @@ void unreachable_pick(const Patient& patient, Verdict& verdict) {
                            "reach: the job hangs at its start"
                          : "NET/Socket spreads the data over all of them, and other "
                            "nodes may not reach these",
-         .fix = std::move(fix)});
+         .fix = std::move(fix),
+         .remark = std::move(remark)});
 }
 
 bool sockets_carry_data(const Patient& patient) {

@@ -190,8 +190,32 @@ void perhaps_missing(const Patient& patient, Verdict& verdict) {
                    "nvidia-fabricmanager, in a guest at the passthrough of the NVSwitches"});
 }
 
+/// H100 NVL and H200 NVL are sold in pairs or fours with a bridge. On Azure's NC80adis_H100_v5
+/// NVLink was missing after half of the boots (Azure/azhpc-images issue 443).
+void missing_bridge(const Patient& patient, Verdict& verdict) {
+    const std::vector<int> cards = visible_gpus(
+        patient, [](const Gpu& gpu) { return is_sold_bridged(gpu) && gpu.mig != true; });
+    const PairMatrix matrix(patient.machine());
+    if (cards.size() < 2 || !matrix.known() || !link_counts_known(patient.machine())) return;
+    for (std::size_t i = 0; i < cards.size(); ++i)
+        for (std::size_t j = i + 1; j < cards.size(); ++j)
+            if (const PathType path = matrix.path(cards[i], cards[j]);
+                nvlink_path(path) || path == PathType::DIS)
+                return;
+    verdict.note(
+        {.what = fmt::format("{} are cards that are sold with NVLink bridges, but no pair "
+                             "has NVLink",
+                             gpus_text(patient.machine(), cards)),
+         .evidence = fmt::format("{}, with 0 NVLinks", gpu_at(patient, cards.front()).name),
+         .effect = "the GPUs talk over PCIe, about a tenth of the bandwidth",
+         .fix = "nvidia-smi nvlink -s",
+         .remark = "links that are inactive: look at the bridges, in a guest reboot; no "
+                   "bridge was bought: nothing to do"});
+}
+
 void missing(const Patient& patient, Verdict& verdict) {
     const std::vector<int> sxm = modules(patient);
+    if (sxm.empty()) missing_bridge(patient, verdict);
     if (sxm.empty() && looks_like_modules(patient)) return perhaps_missing(patient, verdict);
     if (sxm.size() < 2) return;
     const PairMatrix matrix(patient.machine());

@@ -121,6 +121,39 @@ void across_packages(const Patient& patient, Verdict& verdict) {
                   .fix = "measure both: NCCL_P2P_LEVEL=PHB against the default"});
 }
 
+/// Without a translating IOMMU the bit of a root port is of no effect by the specification, yet
+/// such a machine hung until it was cleared (NVIDIA/nccl issue 2079).
+void root_ports(const Patient& patient, Verdict& verdict) {
+    const Machine& machine = patient.machine();
+    if (patient.inputs.rccl || machine.virtual_machine) return;
+    if (machine.software.iommu_translating.value_or(true)) return;  // iommu-translating tells it
+    std::map<int, std::string> ports;
+    for (const Pair& pair : patient.plan.pairs) {
+        const Gpu &a = gpu_at(patient, pair.a), &b = gpu_at(patient, pair.b);
+        if (pair.transport != "P2P" || pair.path <= PathType::PXB) continue;
+        if (!a.acs_root_port || !b.acs_root_port || a.acs_root_port == b.acs_root_port) continue;
+        for (const int gpu : {pair.a, pair.b})
+            ports.emplace(gpu, gpu_at(patient, gpu).acs_root_port->text());
+    }
+    if (ports.empty()) return;
+    std::vector<int> gpus;
+    std::vector<std::string> words;
+    for (const auto& [gpu, port] : ports) {
+        gpus.push_back(gpu);
+        words.push_back(fmt::format("{} (GPU {})", port, gpu_at(patient, gpu).index));
+    }
+    verdict.note(
+        {.what = fmt::format("ACS redirects at the root ports above {}, between which P2P passes",
+                             gpus_text(machine, gpus)),
+         .evidence =
+             fmt::format("ReqRedir+ of {}; the IOMMU does not translate", join(words, ", ")),
+         .effect = "of no effect by the specification, yet P2P hung on such a machine until it was "
+                   "cleared (NVIDIA/nccl issue 2079)",
+         .fix = "setpci -s PORT ECAP_ACS+6.w=0",
+         .remark = "as root, until the next boot, for each of these ports, if the job hangs; or "
+                   "NCCL_P2P_DISABLE=1"});
+}
+
 void shm_disabled(const Patient& patient, Verdict& verdict) {
     if (user_number(patient, "NCCL_SHM_DISABLE") != 1) return;
     if (patient.inputs.visible.size() < 2) return;
@@ -159,6 +192,9 @@ constexpr Check kChecks[] = {
     {{"p2p-across-packages", kFamily, Severity::note,
       "GPU pairs that use P2P across two AMD packages: often slower than shared memory"},
      across_packages},
+    {{"acs-root-ports", kFamily, Severity::note,
+      "PCIe access control of the root ports between GPUs that use P2P through the root complex"},
+     root_ports},
     {{"shm-disabled", kFamily, Severity::slow, "NCCL_SHM_DISABLE=1: for debugging only"},
      shm_disabled},
     {{"p2p-check-ignored", kFamily, Severity::slow,

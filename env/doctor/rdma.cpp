@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "detect/network/port_counters.hpp"
+#include "env/carrier.hpp"
 #include "env/doctor/facts.hpp"
 
 /// Verbs ports: state, rate, errors, rights, and the user's list of them.
@@ -52,13 +53,25 @@ bool has_own_adapter(const Patient& patient, int nic, const std::vector<int>& up
            });
 }
 
+/// "rocep1s0f" of "rocep1s0f1", "" of other names: ports of one card are functions of one device.
+std::string_view card_stem(std::string_view name) {
+    const std::size_t digits = name.find_last_not_of("0123456789");
+    if (digits == std::string_view::npos || digits + 1 == name.size()) return {};
+    const std::string_view stem = name.substr(0, digits + 1);
+    return stem.ends_with('f') && stem.find_first_of("0123456789") != std::string_view::npos
+               ? stem
+               : std::string_view();
+}
+
 /// Another usable port of the same adapter: the second one is often not cabled.
 bool has_usable_twin(const Patient& patient, int nic) {
     const Nic& down = nic_at(patient, nic);
-    if (!down.pci) return false;
+    const std::string_view stem = down.rdma_device ? card_stem(*down.rdma_device) : "";
     for (const int other : verbs_ports(patient.machine())) {
         const Nic& up = nic_at(patient, other);
-        if (other == nic || !up.pci || !rdma_usable(up)) continue;
+        if (other == nic || !rdma_usable(up)) continue;
+        if (!stem.empty() && up.rdma_device && card_stem(*up.rdma_device) == stem) return true;
+        if (!down.pci || !up.pci) continue;
         if (up.pci->domain == down.pci->domain && up.pci->bus == down.pci->bus &&
             up.pci->device == down.pci->device)
             return true;
@@ -306,32 +319,65 @@ void hca_prefix(const Patient& patient, Verdict& verdict) {
     }
 }
 
-void ib_disabled(const Patient& patient, Verdict& verdict) {
-    if (user_number(patient, "NCCL_IB_DISABLE").value_or(0) == 0 || !maybe_several_nodes(patient))
+/// Ports that the job's NCCL takes although they speak iWARP.
+void iwarp_ports(const Patient& patient, Verdict& verdict) {
+    if (!maybe_several_nodes(patient) || data_carrier(patient.inputs).kind != Carrier::verbs)
         return;
+    auto list = user_value(patient.inputs, "NCCL_IB_HCA");
+    for (const Setting& setting : patient.plan.settings)
+        if (!list && setting.name == "NCCL_IB_HCA") list = setting.value;
+    std::vector<int> taken;
+    for (const int port : usable_ports(patient)) {
+        const Nic& nic = nic_at(patient, port);
+        if (nic.iwarp && (!list || parse_hca_list(*list).takes(nic))) taken.push_back(port);
+    }
+    if (taken.empty()) return;
+    verdict.find(
+        several_nodes(patient) ? Severity::broken : Severity::note,
+        {.what = fmt::format("{} speak{} iWARP, which NCCL's RDMA transport does not",
+                             and_list(port_names(patient, taken)), taken.size() == 1 ? "s" : ""),
+         .evidence = "node type RNIC (/sys/class/infiniband/*/node_type), transport "
+                     "(ibv_devinfo)",
+         .effect = "NCCL takes them for InfiniBand or RoCE and stops as it connects to "
+                   "other nodes (NVIDIA/nccl issue 622)",
+         .fix = "export NCCL_IB_DISABLE=1",
+         .remark = "then TCP carries the data; Intel's E810 speaks RoCE with irdma's "
+                   "roce_ena=1"});
+}
+
+/// The variable that takes RDMA away, "" where none does.
+std::string switch_off(const Patient& patient) {
+    if (user_number(patient, "NCCL_IB_DISABLE").value_or(0) != 0) return "NCCL_IB_DISABLE";
+    const bool asked = user_value(patient.inputs, "NCCL_NET").has_value();
+    return asked && data_carrier(patient.inputs).kind == Carrier::sockets ? "NCCL_NET" : "";
+}
+
+void ib_disabled(const Patient& patient, Verdict& verdict) {
+    const std::string name = switch_off(patient);
+    if (name.empty() || !maybe_several_nodes(patient)) return;
     std::vector<std::string> usable;
-    for (const int port : verbs_ports(patient.machine()))
-        if (rdma_usable(nic_at(patient, port))) usable.push_back(port_name(nic_at(patient, port)));
+    for (const Nic& nic : patient.machine().nics)
+        if (nic.rdma_device && rdma_usable(nic) && !nic.iwarp &&
+            (nic.kind != NicKind::efa || name == "NCCL_NET"))
+            usable.push_back(port_name(nic));
     if (usable.empty()) return;
-    const auto on = [&](const char* name) { return user_number(patient, name) != 0; };
-    const bool rack = !visible_gpus(patient, is_rack_gpu).empty() && on("NCCL_CUMEM_ENABLE") &&
-                      on("NCCL_MNNVL_ENABLE");
+    const std::string set = assigned(name, *user_value(patient.inputs, name));
+    const auto on = [&](const char* variable) { return user_number(patient, variable) != 0; };
+    const bool rack = in_rack(patient) && on("NCCL_CUMEM_ENABLE") && on("NCCL_MNNVL_ENABLE");
+    const std::string what =
+        fmt::format("{} switches RDMA off although ports are up", name == "NCCL_NET" ? set : name);
     if (rack)
         return verdict.note(
-            {.what = "NCCL_IB_DISABLE switches RDMA off although ports are up",
-             .evidence =
-                 assigned("NCCL_IB_DISABLE", *user_value(patient.inputs, "NCCL_IB_DISABLE")),
+            {.what = what,
+             .evidence = set,
              .effect = "data between racks goes by TCP; inside a rack NVLink carries it, if IMEX "
                        "works",
-             .fix = "unset NCCL_IB_DISABLE",
+             .fix = "unset " + name,
              .remark = "where the job spans racks; inside one it may stay"});
-    verdict.slow({.what = "NCCL_IB_DISABLE switches RDMA off although ports are up",
-                  .evidence = fmt::format(
-                      "{}; up: {}",
-                      assigned("NCCL_IB_DISABLE", *user_value(patient.inputs, "NCCL_IB_DISABLE")),
-                      and_list(usable)),
+    verdict.slow({.what = what,
+                  .evidence = fmt::format("{}; up: {}", set, and_list(usable)),
                   .effect = "the data between nodes goes by TCP, typically 5 to 10 times slower",
-                  .fix = "unset NCCL_IB_DISABLE"});
+                  .fix = "unset " + name});
 }
 
 constexpr Check kChecks[] = {
@@ -362,8 +408,12 @@ constexpr Check kChecks[] = {
     {{"ib-hca-prefix", kFamily, Severity::slow,
       "names in NCCL_IB_HCA that are prefixes of further devices: mlx5_1 also takes mlx5_10"},
      hca_prefix},
-    {{"ib-disabled", kFamily, Severity::slow, "NCCL_IB_DISABLE where RDMA ports are up"},
+    {{"ib-disabled", kFamily, Severity::slow,
+      "NCCL_IB_DISABLE, or NCCL_NET=Socket, where RDMA ports are up"},
      ib_disabled},
+    {{"iwarp-ports", kFamily, Severity::broken,
+      "RDMA ports that speak iWARP: NCCL takes them and cannot connect"},
+     iwarp_ports},
 };
 
 }  // namespace

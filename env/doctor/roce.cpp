@@ -172,8 +172,9 @@ void small_mtu(const Patient& patient, Verdict& verdict) {
 void mtu_differs(const Patient& patient, Verdict& verdict) {
     std::map<int, std::vector<std::string>> by_mtu;
     for (const Nic& nic : patient.machine().nics)
-        if (nic.kind == NicKind::roce && rdma_usable(nic) && nic.mtu && nic.speed_gbits &&
-            *nic.speed_gbits >= 100 && nic.master.empty() && !is_left_out(patient, nic))
+        if (nic.kind == NicKind::roce && is_roce(nic) && rdma_usable(nic) && nic.mtu &&
+            nic.speed_gbits && *nic.speed_gbits >= 100 && nic.master.empty() &&
+            !is_left_out(patient, nic))
             by_mtu[*nic.mtu].push_back(nic.name);
     if (by_mtu.size() < 2 || !maybe_several_nodes(patient)) return;
     std::vector<std::string> words;

@@ -54,7 +54,7 @@ bool applies(const SettingRow& row, const Patient& patient, const std::string& v
         return false;
     if (row.several_nodes && !maybe_several_nodes(patient)) return false;
     if (row.efa && !has_efa(patient.machine())) return false;
-    if (row.rack && visible_gpus(patient, is_rack_gpu).empty()) return false;
+    if (row.rack && !in_rack(patient)) return false;
     if (row.nvidia && patient.inputs.rccl) return false;
     switch (row.match) {
         case Match::any:

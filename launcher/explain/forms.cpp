@@ -7,6 +7,7 @@
 #include <array>
 
 #include "base/text.hpp"
+#include "detect/machine.hpp"
 #include "detect/nccl_log/graph.hpp"
 
 namespace toporun::launcher::explain {
@@ -366,11 +367,20 @@ std::string link_text(const TreeLine& line) {
     return fmt::format(", reached {} at {:g} GB/s", name, line.gbytes_per_s);
 }
 
+/// By NCCL's path type, as NCCL itself chooses; entries of one type by bandwidth.
+bool nearer(const PathEntry& a, const PathEntry& b) {
+    const auto of = [](const PathEntry& entry) {
+        return detect::parse_path_name(entry.type).value_or(detect::PathType::DIS);
+    };
+    if (of(a) != of(b)) return of(a) < of(b);
+    return a.gbytes_per_s > b.gbytes_per_s;
+}
+
 std::string nearest_text(const PathLine& line) {
     const PathEntry* nearest = nullptr;
     for (const PathEntry& entry : line.to) {
         if (entry.to.kind != "NET" || line.from.kind != "GPU") continue;
-        if (nearest == nullptr || entry.hops < nearest->hops) nearest = &entry;
+        if (nearest == nullptr || nearer(entry, *nearest)) nearest = &entry;
     }
     return nearest == nullptr ? ""
                               : fmt::format("; its nearest network device is {}, {} at {:g} GB/s",

@@ -92,6 +92,7 @@ std::string rdma_cell(const Nic& nic) {
 std::string relation(const Nic& nic) {
     if (!nic.master.empty()) return "member of " + nic.master;
     if (!nic.parent.empty()) return "on " + nic.parent;
+    if (nic.iwarp) return "iWARP";
     return nic.virtual_function && nic.kind != NicKind::vf ? "virtual function" : "";
 }
 

@@ -22,6 +22,18 @@ std::string escaped(std::string_view text) {
     return out;
 }
 
+/// A list or a rule within the list, out of a name or a log at the beginning of a line: "- x",
+/// "+ x", "---", "1. x", "2) x".
+std::string without_marker(std::string words) {
+    const std::size_t digits = words.find_first_not_of("0123456789");
+    if (digits == std::string::npos) return words;
+    if (digits == 0 && std::string_view("-+=").find(words[0]) != std::string_view::npos)
+        words.insert(0, "\\");
+    else if (digits > 0 && (words[digits] == '.' || words[digits] == ')'))
+        words.insert(digits, "\\");
+    return words;
+}
+
 }  // namespace
 
 std::string markdown(std::string_view text) {
@@ -31,7 +43,7 @@ std::string markdown(std::string_view text) {
         const std::string_view line = text.substr(0, end);
         text.remove_prefix(std::min(end + 1, text.size()));
         const std::size_t indent = std::min(line.find_first_not_of(' '), line.size());
-        const std::string words = escaped(line.substr(indent));
+        const std::string words = without_marker(escaped(line.substr(indent)));
         if (words.empty())
             out += '\n';
         else if (indent == 0)

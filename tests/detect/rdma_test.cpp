@@ -262,6 +262,17 @@ TEST_CASE("driver, GUID, PCIe link and virtual function come with the device") {
     CHECK(nic.numa_node == 1);
 }
 
+TEST_CASE("a device of node type RNIC speaks iWARP and is no RoCE") {
+    const Tree tree;
+    tree.pci("pci0000:00/0000:41:00.0", "0x020000", "0x8086", 1);
+    const std::string at = add_device(tree, "iwp65s0", "0000:41:00.0");
+    tree.write(at + "/node_type", "4: RNIC\n");
+    add_port(tree, "iwp65s0", 1, "Ethernet", "4: ACTIVE");
+    const Nic nic = nics_of(tree)[0];
+    CHECK(nic.iwarp);
+    CHECK(nic.kind == NicKind::other);
+}
+
 TEST_CASE("a GUID of zeros and a link that is gone tell nothing") {
     const Tree tree;
     const std::string pci = "/sys/devices/pci0000:00/0000:41:00.0";

@@ -252,6 +252,13 @@ TEST_CASE("GPUs that are in use are avoided") {
     machine = hgx_h100();
     machine.gpus[0].row_remap_failed = true;
     CHECK(chosen(plan(machine, job(2))) == std::vector{1, 2});
+    // One that takes a single process has it where CUDA's context is seen.
+    machine = hgx_h100();
+    for (auto& gpu : machine.gpus) gpu.memory_used_bytes = 1 << 20;
+    machine.gpus[0].memory_used_bytes = 500 << 20;
+    CHECK_FALSE(exported(plan(machine, job(2)), "CUDA_VISIBLE_DEVICES"));
+    machine.gpus[0].compute_mode = "exclusive-process";
+    CHECK(chosen(plan(machine, job(2))) == std::vector{1, 2});
     // Where use is not known all count as idle, and that is said.
     CHECK(setting(plan(bridged({{2, 3}}), job(2)), "CUDA_VISIBLE_DEVICES")
               .evidence.find("not known") == std::string::npos);

@@ -74,6 +74,14 @@ std::vector<Fault> gpu_faults() {
          }},
         {"p2p-across-packages", "the default of 2.22 on AMD", note,
          [](Patient& p) { p.machine.software.nccl_version = "2.22.3"; }, epyc_a40},
+        {"acs-root-ports", "the default of 2.22 on AMD", note,
+         [](Patient& p) {
+             p.machine.software.nccl_version = "2.22.3";
+             for (detect::Gpu& gpu : p.machine.gpus)
+                 gpu.acs_root_port =
+                     detect::PciAddress{0, static_cast<std::uint8_t>(gpu.index * 0x20), 1, 1};
+         },
+         epyc_a40},
         {"shm-disabled", "by the user", slow, [](Patient& p) { set(p, "NCCL_SHM_DISABLE", "1"); }},
         {"p2p-check-ignored", "level 2", slow,
          [](Patient& p) { set(p, "NCCL_IGNORE_DISABLED_P2P", "2"); }},
@@ -156,6 +164,17 @@ std::vector<Fault> gpu_faults() {
          [](Patient& p) {
              p.machine.gpus[1].compute_mode = "exclusive-process";
              p.job.ranks_per_node = 16;
+         }},
+        {"gpu-compute-mode", "exclusive and in use", broken,
+         [](Patient& p) {
+             p.machine.gpus[1].compute_mode = "exclusive-process";
+             p.machine.gpus[1].memory_used_bytes = 40ull << 30;
+         }},
+        {"gpu-compute-mode", "exclusive, in use and not needed", note,
+         [](Patient& p) {
+             p.machine.gpus[1].compute_mode = "exclusive-process";
+             p.machine.gpus[1].memory_used_bytes = 40ull << 30;
+             p.job.ranks_per_node = 4;
          }},
         {"gpu-ecc-errors", "one GPU", slow,
          [](Patient& p) { p.machine.gpus[1].uncorrected_errors = 7; }},

@@ -118,6 +118,12 @@ std::vector<Fault> rdma_faults() {
              set(p, "NCCL_IB_HCA", "mlx5_1");
          }},
         {"ib-disabled", "with ports up", slow, [](Patient& p) { set(p, "NCCL_IB_DISABLE", "1"); }},
+        {"ib-disabled", "by NCCL_NET", slow, [](Patient& p) { set(p, "NCCL_NET", "socket"); }},
+        {"iwarp-ports", "all ports", broken,
+         [](Patient& p) {
+             for (detect::Nic& nic : p.machine.nics) nic.iwarp = nic.rdma_device.has_value();
+             several_nodes(p);
+         }},
         {"roce-gid-link-local", "index 1", slow,
          [](Patient& p) { set(p, "NCCL_IB_GID_INDEX", "1"); }, healthy_roce_node},
         {"roce-gid-link-local", "index 0 of old versions", slow,

@@ -122,5 +122,96 @@ TEST_CASE("NVLink between GPUs whose P2P is refused is hardware all the same") {
     CHECK(setting(made, "NCCL_P2P_LEVEL").reason.find("end with an error") != std::string::npos);
 }
 
+TEST_CASE(
+    "a list that leaves out the ports beside GPUs is told, and RDMA switched off by NCCL_NET") {
+    const Machine machine = field_machine("user-hca-one-of-nine.txt");
+    for (const std::string value : {"mlx5_ib0", "mlx5_an0"}) {
+        CAPTURE(value);
+        const auto found = examine(machine, user({{"NCCL_IB_HCA", value}}), doctor_job(2, 8));
+        CHECK(finding(found, "ib-hca-missing").severity == env::Severity::slow);
+        CHECK(finding(found, "ib-hca-missing").fix.starts_with("export NCCL_IB_HCA==mlx5_ib0:1,"));
+    }
+    CHECK_FALSE(has(examine(machine, user({{"NCCL_IB_HCA", "mlx5_ib"}}), doctor_job(2, 8)),
+                    "ib-hca-missing"));
+    const auto socket = examine(machine, user({{"NCCL_NET", "Socket"}}), doctor_job(2, 8));
+    CHECK(finding(socket, "ib-disabled").fix == "unset NCCL_NET");
+}
+
+TEST_CASE("ACS of root ports is told with the ports, and asks for nothing that is there") {
+    const Machine machine = field_machine("acs-root-ports.txt");
+    CHECK(machine.notes.empty());
+    CHECK(machine.software.acs_redirect == false);
+    const env::Finding found = finding(examine(machine, {}, doctor_job(1, 2)), "acs-root-ports");
+    CHECK(found.evidence.find("0000:40:01.1 (GPU 0), 0000:60:01.1 (GPU 1)") != std::string::npos);
+    CHECK_FALSE(exported(plan(machine, job(2)), "NCCL_P2P_DISABLE"));
+}
+
+TEST_CASE("a command line without a word on the IOMMU leaves its mode open on AMD's hosts") {
+    Machine machine = field_machine("pro6000-amd.txt");
+    CHECK(finding(examine(machine), "iommu-translating").severity == env::Severity::note);
+    machine.cpu.vendor = "GenuineIntel";
+    CHECK_FALSE(has(examine(machine), "iommu-translating"));
+    CHECK(
+        finding(examine(field_machine("amd-no-iommu-pt.txt")), "amd-iommu-translating").severity ==
+        env::Severity::note);
+}
+
+TEST_CASE("Grace is known by its GPUs") {
+    const Machine machine = field_machine("arch-by-gpu-name.txt");
+    CHECK(machine.cpu.architecture == "aarch64");
+    const auto made = plan(machine, job(4, 2));
+    REQUIRE_FALSE(made.profiles.empty());
+    CHECK(made.profiles.front().name == "gh200-slingshot");
+}
+
+TEST_CASE("four GB200 that are joined directly are no tray of a rack") {
+    Machine board = with_gpus(4, "NVIDIA GB200 NVL4", PathType::NVL, 6);
+    board.software.imex_channels = 0;
+    CHECK_FALSE(has(examine(board, {}, doctor_job(2, 4)), "imex-channel-missing"));
+    Machine tray = with_gpus(4, "NVIDIA GB200", PathType::NVL, 18);
+    tray.software.imex_channels = 0;
+    CHECK(has(examine(tray, {}, doctor_job(2, 4)), "imex-channel-missing"));
+}
+
+TEST_CASE("iWARP is no RoCE") {
+    const Machine machine = field_machine("iwarp.txt");
+    const auto found = examine(machine, {}, doctor_job(2, 4));
+    CHECK(finding(found, "roce-mtu-small").what.find("rocep24s0f0") == std::string::npos);
+    const auto made = plan(machine, job(4, 2));
+    CHECK(setting(made, "NCCL_IB_HCA").value == "=rocep59s0f0:1");
+    CHECK(setting(made, "NCCL_IB_HCA").reason.find("iWARP") != std::string::npos);
+    CHECK_FALSE(has(found, "iwarp-ports"));
+    CHECK(has(examine(machine, user({{"NCCL_IB_HCA", "rocep24s0f0"}}), doctor_job(2, 4)),
+              "iwarp-ports"));
+}
+
+TEST_CASE("cards that are sold bridged and have no NVLink are a note") {
+    const auto found = examine(field_machine("h100-nvl-no-link.txt"));
+    CHECK(finding(found, "nvlink-missing").severity == env::Severity::note);
+    CHECK_FALSE(has(examine(with_gpus(2, "NVIDIA H100 PCIe", PathType::SYS)), "nvlink-missing"));
+}
+
+TEST_CASE("a container's way out through its host is not taken beside the proven one") {
+    const Machine machine = field_machine("overlay-second-veth.txt");
+    const auto made = plan(machine, job(1, 2), user({{"MASTER_ADDR", "10.0.9.4"}}));
+    CHECK(setting(made, "NCCL_SOCKET_IFNAME").value == "eth0");
+    const auto open = plan(machine, job(1, 2));
+    CHECK_FALSE(exported(open, "NCCL_SOCKET_IFNAME"));
+    CHECK(setting(open, "NCCL_SOCKET_IFNAME").reason.find("known not to") != std::string::npos);
+}
+
+TEST_CASE("an address on lo alone is put on an interface that NCCL can name") {
+    const auto found = examine(field_machine("bgp-unnumbered.txt"), {}, doctor_job(2, 4));
+    CHECK(
+        finding(found, "iface-pick-unreachable").fix.starts_with("ip link add dummy0 type dummy"));
+}
+
+TEST_CASE("the profile of GeForce cards is not that of patched drivers") {
+    for (const auto& profile : plan(field_machine("patched-geforce.txt"), job(8)).profiles)
+        CHECK(profile.name != "geforce-no-nvlink");
+    Machine stock = with_gpus(2, "NVIDIA GeForce RTX 4090", PathType::PHB);
+    REQUIRE_FALSE(plan(stock, job(2)).profiles.empty());
+}
+
 }  // namespace
 }  // namespace toporun::tests

@@ -219,4 +219,6 @@ TEST_CASE("Markdown has headings, lists and no live marks") {
           "## Log\n\n- one\n  - evidence: two\n\n## Next\n\n- three\n");
     CHECK(markdown("  <b>*a* [x](y) `c` & | # !\n") ==
           "- &lt;b\\>\\*a\\* \\[x\\](y) \\`c\\` &amp; \\| \\# \\!\n");
+    CHECK(markdown("- a\n  1. b\n  22) c\n  3d\n  + e\n    - f\n") ==
+          "## \\- a\n\n- 1\\. b\n- 22\\) c\n- 3d\n- \\+ e\n  - \\- f\n");
 }
