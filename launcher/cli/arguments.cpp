@@ -347,6 +347,26 @@ std::vector<std::string> option_names(Action action) {
     return names;
 }
 
+namespace {
+
+/// Without what only asks for a look (--dry-run) or replaces this machine for one.
+std::vector<std::string> words_of_run(const Words& own) {
+    constexpr std::array<std::string_view, 3> kLooks = {"--dry-run", "--preflight-only", "--json"};
+    constexpr std::array<std::string_view, 3> kMachines = {"--machine", "--from", "--nccl-version"};
+    std::vector<std::string> kept;
+    for (std::size_t i = 0; i < own.size(); ++i) {
+        const std::string_view name = std::string_view(own[i]).substr(0, own[i].find('='));
+        if (std::find(kLooks.begin(), kLooks.end(), name) != kLooks.end()) continue;
+        if (std::find(kMachines.begin(), kMachines.end(), name) == kMachines.end())
+            kept.push_back(own[i]);
+        else if (own[i].find('=') == std::string::npos)
+            ++i;
+    }
+    return kept;
+}
+
+}  // namespace
+
 bool selects_subcommand(const std::vector<std::string>& words) {
     return selected(split_words(words)).has_value();
 }
@@ -368,6 +388,7 @@ Arguments parse_arguments(const std::vector<std::string>& words,
                     "'toporun --help' shows more");
     arguments.action = Action::run;
     arguments.command = split.command;
+    arguments.own_words = words_of_run(split.own);
     read_common(map, arguments);
     read_decisions(map, environment, arguments);
     arguments.quiet = map.contains("quiet");

@@ -15,6 +15,7 @@ enum class Action { help, version, run, detect, env, doctor, report, profiles };
 struct Arguments {
     Action action = Action::help;
     std::vector<std::string> command;     ///< run: the user's command, as typed
+    std::vector<std::string> own_words;   ///< run: the options in front of it that choose a run
     std::vector<std::string> positional;  ///< of a subcommand
     env::Options options;                 ///< measure, bind, log, take_log, leave
     bool quiet = false;

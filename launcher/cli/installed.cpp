@@ -27,7 +27,8 @@ Installed find_installed() {
     const std::filesystem::path base = self.parent_path();
     return {first_usable(base, {"."}, "toporun-shim", X_OK),
             first_usable(base, {"."}, "toporun-python", X_OK),
-            first_usable(base, {".", "../" TOPORUN_LIBDIR "/toporun"}, "libtoporun-nccl.so", R_OK)};
+            first_usable(base, {".", "../" TOPORUN_LIBDIR "/toporun"}, "libtoporun-nccl.so", R_OK),
+            self.string()};
 }
 
 }  // namespace toporun::launcher

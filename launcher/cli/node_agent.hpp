@@ -12,7 +12,9 @@
 /// A WORD is KEY=VALUE: `run_directory`, `run` and `hosts` (the run's name and how many hosts
 /// report together, the launcher's among them), `launcher`, `nodes`, `open_mpi`, `user_binds`,
 /// `binding_given`, `cpu_job`, `loader_workers`, `program` (whose NCCL is looked for),
-/// `master_addr` and `master_port` (where rank 0 listens) and `option`, an option of toporun.
+/// `master_addr` and `master_port` (where rank 0 listens) or `places` (the Slurm step tells),
+/// `gpu_bind`, `rank_gpus` (env::Job), `launcher_node` (the launcher's host is a node of the step)
+/// and `option`, an option of toporun.
 namespace toporun::launcher {
 
 inline constexpr const char* kNodeAgentWord = "--node-agent";

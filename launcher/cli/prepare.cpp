@@ -15,6 +15,7 @@
 #include "launcher/command/families.hpp"
 #include "launcher/command/loader_option.hpp"
 #include "launcher/command/program.hpp"
+#include "launcher/command/site.hpp"
 #include "launcher/fill/fill_in.hpp"
 #include "launcher/fill/look_up.hpp"
 #include "launcher/log/footprint.hpp"
@@ -50,6 +51,12 @@ bool attempt(std::vector<std::string>& problems, const char* missing, Part&& par
     }
 }
 
+/// The plan counts for ranks of the node that this host is. What srun starts on nodes that are not
+/// known has plans of its own.
+bool counts_here(const Command& command) {
+    return command.job.launcher != "srun" || command.ranks_here;
+}
+
 /// `before`: variables from before the launcher started.
 std::string write_shim_plan(const Prepared& prepared, const Environment& before,
                             const Environment& environment, const ShimFiles& files) {
@@ -58,6 +65,10 @@ std::string write_shim_plan(const Prepared& prepared, const Environment& before,
         shim_plan_text(prepared.command.job, prepared.plan, prepared.machine.cpu.allowed,
                        prepared.private_directory + "/" + kRecordsFile, before);
     const char* key = prepared.command.job.other_hosts ? "set" : "expect";
+    const std::string node = variable(environment, "SLURMD_NODENAME");
+    if (prepared.command.job.other_hosts && counts_here(prepared.command) && !node.empty() &&
+        node.find('\n') == std::string::npos)
+        text += fmt::format("node {}\n", node);
     for (const auto& [name, value] : profiler_variables(prepared.plan, files, environment))
         text += fmt::format("{} {} {}\n", key, name, value);
     write_file(path, text);
@@ -81,7 +92,9 @@ void add_option_words(const Arguments& arguments, std::vector<std::string>& tell
 }
 
 /// The other hosts that the launcher may reach; 0 = not known.
-int count_other_hosts(const env::Job& job, const Environment& environment, const Host& host) {
+int count_other_hosts(const Command& command, const Environment& environment, const Host& host) {
+    const env::Job& job = command.job;
+    if (job.launcher == "srun") return std::max(job.nodes.value_or(0) - command.ranks_here, 0);
     const std::string node = variable(environment, "SLURMD_NODENAME");
     return static_cast<int>(std::count_if(
         job.hosts.begin(), job.hosts.end(),
@@ -93,19 +106,30 @@ int count_other_hosts(const env::Job& job, const Environment& environment, const
 JobPlace place_among_hosts(const Prepared& prepared, const Environment& environment,
                            const Host& host) {
     JobPlace place;
-    const int others = count_other_hosts(prepared.command.job, environment, host);
+    const int others = count_other_hosts(prepared.command, environment, host);
     if (!prepared.command.job.other_hosts || others == 0 || prepared.private_directory.empty() ||
         job_place(environment).shared())
         return place;
     place.job = base_name(prepared.private_directory);
     place.nodes = others + 1;
     place.name = prepared.machine.hostname;
+    if (const std::string node = variable(environment, "SLURMD_NODENAME");
+        prepared.command.ranks_here && !node.empty())
+        place.name = node;
     return place;
+}
+
+/// Ranks of Python that srun starts on nodes that are not known here.
+bool reads_places_of_step(const Command& command) {
+    return command.job.launcher == "srun" && command.first_host.name.empty() &&
+           command.program_at.size() == 1 && is_python(base_name(command.program)) &&
+           role_of(command.argv, command.program_at.front()) == Role::none;
 }
 
 /// What toporun on the other hosts of the job is told: see node_agent.hpp.
 std::vector<std::string> words_for_nodes(const Prepared& prepared, const Arguments& arguments) {
     const env::Job& job = prepared.command.job;
+    if (prepared.command.guard == Guard::toporun) return arguments.own_words;
     if (!job.other_hosts) return {};
     std::vector<std::string> tell = {std::string(kRunDirectoryWord).substr(sizeof "--tell=" - 1),
                                      "launcher=" + job.launcher};
@@ -125,6 +149,11 @@ std::vector<std::string> words_for_nodes(const Prepared& prepared, const Argumen
         if (setting.name == "MASTER_ADDR") tell.push_back("master_addr=" + *setting.value);
         if (setting.name == "MASTER_PORT") tell.push_back("master_port=" + *setting.value);
     }
+    if (prepared.command.ranks_here) tell.emplace_back("launcher_node=1");
+    if (!job.gpu_bind.empty()) tell.push_back("gpu_bind=" + job.gpu_bind);
+    if (!job.rank_gpus_unknown.empty() && !by_python(prepared.command.guard))
+        tell.push_back("rank_gpus=" + job.rank_gpus_unknown);
+    if (reads_places_of_step(prepared.command)) tell.emplace_back("places=1");
     add_option_words(arguments, tell);
     return tell;
 }
@@ -201,6 +230,12 @@ LeftOut find_left_out(Prepared& prepared, const Environment& inner, const FillOp
     return left_out;
 }
 
+/// What is left out of torchrun's options, and no more.
+bool is_left_out(const env::Finding& finding) {
+    return finding.id == "rendezvous-missing" || finding.id == "node-rank-missing" ||
+           finding.id == "torchrun-alone-per-node";
+}
+
 bool has_finding(const Prepared& prepared, const env::Finding& finding) {
     return std::any_of(prepared.plan.findings.begin(), prepared.plan.findings.end(),
                        [&](const env::Finding& other) { return other.id == finding.id; });
@@ -237,9 +272,24 @@ std::vector<std::string> with_workers(Prepared& prepared, const Arguments& argum
 
 /// What ranks read of their place, where another host's toporun says where they meet.
 void fill_in_told(Prepared& prepared, const ToldToNode& told, const Environment& environment,
-                  const FillOptions& options) {
+                  const FillOptions& options, const Host& host) {
+    // The first rank's own variables, of which this process has those of one.
+    Environment others = environment;
+    for (const std::string_view name : env::kRankVariables) others.erase(std::string(name));
+    if (told.places_of_step) {
+        const Gaps own = gaps_of_step(others);
+        if (own.gap == Gap::none) return;
+        FilledIn filled = fill_in_node(own, look_up_meeting(own, others, host), others,
+                                       prepared.machine, prepared.plan, options);
+        for (env::Setting& setting : filled.settings)
+            prepared.plan.settings.push_back(std::move(setting));
+        for (env::Finding& finding : filled.findings)
+            prepared.plan.findings.push_back(std::move(finding));
+        return;
+    }
     if (told.master_address.empty()) return;
     Gaps gaps;
+    gaps.one_task = told.job.launcher == "srun" && told.job.ranks_per_node == 1;
     gaps.gap = Gap::ranks;
     gaps.by_shim = gaps.other_hosts = true;
     gaps.evidence = "told by toporun on the launcher's host";
@@ -247,9 +297,6 @@ void fill_in_told(Prepared& prepared, const ToldToNode& told, const Environment&
     meeting.address = told.master_address;
     meeting.port = told.master_port;
     meeting.reason = "where rank 0 listens";
-    // The first rank's own variables, of which this process has those of one.
-    Environment others = environment;
-    for (const std::string_view name : env::kRankVariables) others.erase(std::string(name));
     for (env::Setting& setting :
          fill_in_ranks(gaps, meeting, others, prepared.machine, options).settings)
         prepared.plan.settings.push_back(std::move(setting));
@@ -265,7 +312,8 @@ void look_and_decide(Prepared& prepared, const Arguments& arguments, const Envir
     const FillOptions fill_options{arguments.options.leave, arguments.export_tf_config};
     LeftOut left_out;
     attempt(problems, "what was left out of the launch is not filled in", [&] {
-        if (node == nullptr) left_out = find_left_out(prepared, inner, fill_options, host);
+        if (node == nullptr && !runs_inside(prepared.command))
+            left_out = find_left_out(prepared, inner, fill_options, host);
     });
     const auto look = [&] {
         prepared.machine = read_machine(arguments, environment, prepared.command.program, false,
@@ -278,7 +326,8 @@ void look_and_decide(Prepared& prepared, const Arguments& arguments, const Envir
         look();
     }
     const Installed installed = find_installed();
-    if (installed.shim.empty() && prepared.command.rewrite != Rewrite::export_only) {
+    if (installed.shim.empty() && prepared.command.rewrite != Rewrite::export_only &&
+        !runs_inside(prepared.command)) {
         prepared.command = without_shim(std::move(prepared.command), "toporun-shim is missing");
         problems.emplace_back(
             "ranks are not bound to CPUs and NCCL's log is not taken: toporun-shim is not beside "
@@ -306,7 +355,7 @@ void look_and_decide(Prepared& prepared, const Arguments& arguments, const Envir
     if (!decided) return;
     Environment told = inner;
     bool meets = false;  // at an address of toporun's own
-    if (node != nullptr) fill_in_told(prepared, *node, inner, fill_options);
+    if (node != nullptr) fill_in_told(prepared, *node, inner, fill_options, host);
     attempt(problems, "what was left out of the launch is not filled in", [&] {
         FilledIn filled = fill_in(left_out.gaps, left_out.facts, inner, prepared.machine,
                                   prepared.plan, fill_options);
@@ -322,8 +371,11 @@ void look_and_decide(Prepared& prepared, const Arguments& arguments, const Envir
         LineFacts facts;
         if (arguments.machine_files.empty() && arguments.captures.empty())  // of this host
             facts = look_up_line(questions_on_line(prepared.command, told), told, host);
+        const bool on_nodes =
+            runs_inside(prepared.command) && filled_in_on_nodes(prepared.command, inner);
         for (env::Finding& finding : preflight(prepared.command, told, prepared.machine, facts))
-            if (!(meets && finding.id == "rendezvous-loopback") && !has_finding(prepared, finding))
+            if (!(meets && finding.id == "rendezvous-loopback") &&
+                !(on_nodes && is_left_out(finding)) && !has_finding(prepared, finding))
                 prepared.plan.findings.push_back(std::move(finding));
     });
     if (node == nullptr) prepared.place = place_among_hosts(prepared, environment, host);
@@ -332,7 +384,8 @@ void look_and_decide(Prepared& prepared, const Arguments& arguments, const Envir
         {},
         words_for_nodes(prepared, arguments),
         profiler::ring_slots(prepared.plan.ranks_per_node, memory_bytes(prepared.machine.limits))};
-    if (!prepared.private_directory.empty() && prepared.command.rewrite != Rewrite::export_only) {
+    if (!prepared.private_directory.empty() && prepared.command.rewrite != Rewrite::export_only &&
+        !runs_inside(prepared.command)) {
         if (files == Files::name_only)
             node_files.shim_plan = prepared.private_directory + "/" + kShimPlanFile;
         else
@@ -355,6 +408,10 @@ void look_and_decide(Prepared& prepared, const Arguments& arguments, const Envir
 
 }  // namespace
 
+bool runs_inside(const Command& command) {
+    return command.guard == Guard::toporun && command.rewrite == Rewrite::inserted;
+}
+
 Prepared prepare(const Arguments& arguments, const Environment& environment, const Host& host,
                  Files files) {
     Prepared prepared;
@@ -368,6 +425,12 @@ Prepared prepare(const Arguments& arguments, const Environment& environment, con
     attempt(problems, "the command was not understood, variables are exported only",
             [&] { prepared.command = recognise(arguments.command, environment, host); });
     if (missing && !prepared.command.launcher_at) return prepared;
+    if (runs_inside(prepared.command) && files == Files::make) {
+        prepared.launch =
+            prepare_launch(prepared.command, {}, find_installed(),
+                           {{}, {}, words_for_nodes(prepared, arguments)}, environment, host);
+        return prepared;
+    }
     if (missing)
         problems.push_back(fmt::format("'{}' is not found on PATH here: it would not start",
                                        printable(arguments.command.front())));

@@ -33,6 +33,9 @@ struct Prepared {
 /// Where `Prepared::private_directory` comes from: really made, or only named for --dry-run.
 enum class Files { make, name_only };
 
+/// The command starts another toporun on each node, which decides: nothing is left to do here.
+bool runs_inside(const Command& command);
+
 /// Recognises the command, looks at the machine, decides and rewrites. A part that fails becomes a
 /// problem and is left out; the command as typed is always there to run. Throws Error for a named
 /// machine or profile file that cannot be read.
@@ -46,6 +49,8 @@ struct ToldToNode {
     /// Where rank 0 listens; empty = nothing is filled in.
     std::string master_address;
     int master_port = 0;
+    /// Instead: the ranks are Python programs of a Slurm step, which tells where they meet.
+    bool places_of_step = false;
 };
 
 /// The same for the ranks of this node, which a launcher on another host has started; `directory`

@@ -149,6 +149,8 @@ int run_command(const Arguments& arguments, const InheritedSignals& inherited,
     Prepared prepared = prepare(arguments, environment, host, Files::make);
     if (prepared.command.executable.empty())
         return exited(cannot_run(arguments.command.front(), environment, console));
+    if (runs_inside(prepared.command))  // toporun is in front of each task: this one steps aside
+        return exited(exec_command(prepared.launch.argv, inherited, console));
     const JobPlace& place = prepared.place.shared() ? prepared.place : step_place;
     if (arguments.strict && !prepared.problems.empty()) {
         remove_private_directory(prepared.private_directory);
@@ -171,7 +173,7 @@ int run_command(const Arguments& arguments, const InheritedSignals& inherited,
         refuse(directory.note);
     }
     if (prepared.command.job.other_hosts) {
-        const bool shell = prepared.command.guard == Guard::shell;
+        const bool shell = !by_python(prepared.command.guard);
         const std::string_view told = kRunDirectoryWord + (shell ? 0 : 2);  // without its dashes
         for (std::string& word : prepared.launch.argv)
             if (word == told && (shell || passes_shell(directory.path))) word += directory.path;

@@ -27,11 +27,18 @@ std::string rewrite_text(Rewrite rewrite);
 /// What starts a rank's program all the same on another host where toporun's shim does not run.
 enum class Guard {
     shell,
+    /// The same, and a program that cannot be run there ends with srun's own status.
+    srun,
+    /// A shell in front of toporun itself, which stands in front of another launcher.
+    toporun,
     /// Python: the launcher hands its words to a shell without quoting what is special in them.
     python,
     /// The same, and the launcher's own `--local_rank=N` is put in by it.
     python_local_rank,
 };
+
+/// The guard is a Python program, whose words have no dashes.
+bool by_python(Guard guard);
 
 /// A change of the command line that puts the shim in front of a worker.
 struct Edit {
@@ -83,7 +90,10 @@ struct Command {
     std::vector<Edit> edits;     ///< of Rewrite::inserted
     Guard guard = Guard::shell;  ///< where job.other_hosts
     GivenVariables given;
-    FirstHost first_host;  ///< of Open MPI and Hydra where job.other_hosts
+    FirstHost first_host;  ///< of Open MPI, Hydra and srun where job.other_hosts
+    /// srun on several nodes: this host is certain to be one of them. Else each node makes a plan
+    /// of its own.
+    bool ranks_here = false;
     /// srun, and the launcher that it starts or that stands alone, outermost first.
     /// Empty where the line has several programs or was not understood.
     std::vector<LauncherOptions> launchers;

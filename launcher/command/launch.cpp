@@ -17,6 +17,24 @@ constexpr const char* kGuard =
     "if \"$0\" --ok >/dev/null 2>&1; then exec \"$0\" \"$@\"; fi; "
     "while [ \"$1\" != -- ]; do shift; done; shift; exec \"$@\"";
 
+/// The same behind srun, whose own status for a program that is not there is the error number.
+constexpr const char* kSrunGuard =
+    "if \"$0\" --ok >/dev/null 2>&1; then exec \"$0\" \"$@\"; fi; "
+    "while [ \"$1\" != -- ]; do shift; done; shift; "
+    "e() { echo \"error: cannot run '$1': $2\" >&2; exit $3; }; "
+    "case $1 in */*) [ -e \"$1\" ] || e \"$1\" 'No such file or directory' 2; "
+    "[ -x \"$1\" ] || e \"$1\" 'Permission denied' 13;; "
+    "*) command -v \"$1\" >/dev/null || e \"$1\" 'No such file or directory' 2;; esac; "
+    "exec \"$@\"";
+/// In front of toporun and its options.
+constexpr const char* kToporunGuard =
+    "if \"$0\" --version >/dev/null 2>&1; then exec \"$0\" \"$@\"; fi; "
+    "while [ \"$1\" != -- ]; do shift; done; shift; exec \"$@\"";
+
+const char* shell_guard(Guard guard) {
+    return guard == Guard::srun ? kSrunGuard : guard == Guard::toporun ? kToporunGuard : kGuard;
+}
+
 /// The same for Python, of characters that a shell takes as they are between quotes of either kind,
 /// and of words without dashes: argparse looks at those behind the program too, and stops at a
 /// beginning that several of its options have. K the place of the program behind the shim and its
@@ -68,11 +86,13 @@ class Builder {
     /// Why the shim cannot be used; "" when it can.
     std::string missing(const Installed& installed, const ShimFiles& files) const {
         const bool environment = command_.rewrite == Rewrite::environment;
+        if (command_.guard == Guard::toporun)
+            return installed.toporun.empty() ? "toporun's own file is not known" : "";
         if ((environment ? installed.python : installed.shim).empty())
             return fmt::format("{} is not installed beside toporun",
                                environment ? kPythonLink : "toporun-shim");
         if (files.shim_plan.empty()) return "the plan for the ranks could not be written";
-        if (!command_.job.other_hosts || command_.guard == Guard::shell) return {};
+        if (!command_.job.other_hosts || !by_python(command_.guard)) return {};
         for (const std::string& word : shim_words(installed, files))
             if (!passes_shell(word))
                 return fmt::format("{} does not quote '{}' on its way to other hosts",
@@ -82,6 +102,11 @@ class Builder {
 
     /// The shim and its options.
     std::vector<std::string> shim_words(const Installed& installed, const ShimFiles& files) const {
+        if (command_.guard == Guard::toporun) {
+            std::vector<std::string> words = {installed.toporun};
+            words.insert(words.end(), files.tell.begin(), files.tell.end());
+            return words;
+        }
         std::vector<std::string> words = {installed.shim};
         if (command_.job.other_hosts || command_.drops_variables)
             words.push_back("--plan=" + files.shim_plan);
@@ -95,8 +120,9 @@ class Builder {
     std::vector<std::string> rank_words(const std::vector<std::string>& shim,
                                         std::size_t behind) const {
         std::vector<std::string> words;
-        if (command_.job.other_hosts && command_.guard == Guard::shell) {
-            words = {"/bin/sh", "-c", kGuard};
+        const bool inside = command_.guard == Guard::toporun;
+        if (inside || (command_.job.other_hosts && !by_python(command_.guard))) {
+            words = {"/bin/sh", "-c", shell_guard(command_.guard)};
         } else if (command_.job.other_hosts) {
             const bool tells = command_.guard == Guard::python_local_rank;
             const std::size_t place = tells ? shim.size() + behind + 1 : 0;
@@ -110,7 +136,7 @@ class Builder {
         }
         words.insert(words.end(), shim.begin(), shim.end());
         // A program word that looks like an option is none of the shim's.
-        if (shim.size() > 1) words.emplace_back("--");
+        if (inside || shim.size() > 1) words.emplace_back("--");
         return words;
     }
 
@@ -159,7 +185,8 @@ class Builder {
         } else {
             edit_words(installed, files);
         }
-        if (!command_.job.other_hosts) add("TOPORUN_SHIM_PLAN", files.shim_plan);
+        const bool plan_by_variable = !command_.job.other_hosts && command_.guard != Guard::toporun;
+        if (plan_by_variable) add("TOPORUN_SHIM_PLAN", files.shim_plan);
         launch_.rewrite = command_.rewrite;
     }
 
@@ -184,6 +211,10 @@ class Builder {
 
 }  // namespace
 
+bool by_python(Guard guard) {
+    return guard == Guard::python || guard == Guard::python_local_rank;
+}
+
 bool passes_shell(std::string_view word) {
     return word.find_first_not_of(
                "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_./:=,+@") ==
@@ -204,7 +235,8 @@ std::vector<std::pair<std::string, std::string>> profiler_variables(
 Launch prepare_launch(const Command& command, const env::Plan& plan, const Installed& installed,
                       const ShimFiles& files, const Environment& environment, const Host& host) {
     Builder builder(command, plan, environment);
-    builder.add_settings();
+    const bool inside = command.guard == Guard::toporun && command.rewrite == Rewrite::inserted;
+    if (!inside) builder.add_settings();
     if (command.rewrite != Rewrite::export_only) {
         const std::string missing = builder.missing(installed, files);
         if (missing.empty())
@@ -213,7 +245,7 @@ Launch prepare_launch(const Command& command, const env::Plan& plan, const Insta
             builder.note(
                 fmt::format("ranks are started without toporun in front of them: {}", missing));
     }
-    builder.add_markers(files);
+    if (!inside) builder.add_markers(files);
     builder.repeat_as_assignments();
     return builder.take();
 }

@@ -12,16 +12,18 @@ namespace toporun::launcher {
 
 /// Absolute paths of what is installed beside toporun; "" = missing.
 struct Installed {
-    std::string shim;    ///< toporun-shim
-    std::string python;  ///< toporun-python, the shim under its interpreter name
-    std::string plugin;  ///< libtoporun-nccl.so
+    std::string shim;          ///< toporun-shim
+    std::string python;        ///< toporun-python, the shim under its interpreter name
+    std::string plugin;        ///< libtoporun-nccl.so
+    std::string toporun = {};  ///< this program
 };
 
 /// What this node's toporun made for its ranks; "" = it could not be made.
 struct ShimFiles {
     std::string directory;  ///< private directory: records, profiler rings
     std::string shim_plan;  ///< what shim_plan_text() wrote
-    /// What toporun on another host has to know (node_agent.hpp), where the ranks start there too.
+    /// What toporun on another host has to know (node_agent.hpp), where the ranks start there too;
+    /// Guard::toporun: its options.
     std::vector<std::string> tell = {};
     unsigned ring_slots = 0;  ///< records of each profiler ring; 0 = the plugin's own number
 };

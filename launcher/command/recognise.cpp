@@ -291,6 +291,7 @@ std::string structure_text(const Command& command) {
         case Rewrite::environment:
             return text + "; shim through PYTHON_EXEC";
         case Rewrite::inserted:
+            if (command.guard == Guard::toporun) return text + "; toporun inserted, on every node";
             return text +
                    (command.job.other_hosts ? "; shim inserted, on every host" : "; shim inserted");
         case Rewrite::export_only:

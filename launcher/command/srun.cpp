@@ -4,222 +4,17 @@
 #include <array>
 #include <optional>
 
+#include "base/error.hpp"
 #include "base/text.hpp"
+#include "env/host_list.hpp"
 #include "launcher/command/contexts.hpp"
 #include "launcher/command/families.hpp"
 #include "launcher/command/options.hpp"
 #include "launcher/command/program.hpp"
+#include "launcher/command/srun_table.hpp"
 
 namespace toporun::launcher {
 namespace {
-
-// srun(1), Slurm 22.05 to 25.05.
-constexpr std::array kSrunOptions = {
-    optional_value("I"),
-    optional_value("immediate"),
-    optional_value("K"),
-    optional_value("kill-on-bad-exit"),
-    optional_value("k"),
-    optional_value("no-kill"),
-    optional_value("bcast", Meaning::opaque),
-    optional_value("compress"),
-    optional_value("exclusive"),
-    optional_value("external-launcher"),
-    optional_value("nice"),
-    optional_value("oom-kill-step"),
-    optional_value("overlap"),
-    optional_value("propagate"),
-    optional_value("pty", Meaning::opaque),
-    optional_value("resv-ports"),
-    optional_value("send-libs"),
-    optional_value("x11"),
-    flag("E"),
-    flag("H"),
-    flag("O"),
-    flag("Q"),
-    flag("X"),
-    flag("Z"),
-    flag("l"),
-    flag("s"),
-    flag("u"),
-    flag("v"),
-    flag("h", Meaning::no_launch),
-    flag("V", Meaning::no_launch),
-    flag("help", Meaning::no_launch),
-    flag("usage", Meaning::no_launch),
-    flag("version", Meaning::no_launch),
-    flag("contiguous"),
-    flag("exact"),
-    flag("multi-prog", Meaning::opaque),
-    flag("parsable"),
-    flag("quit-on-interrupt"),
-    flag("reboot"),
-    flag("spread-job"),
-    flag("stepmgr"),
-    flag("test-only", Meaning::opaque),
-    flag("use-min-nodes"),
-    flag("wait-for-children"),
-    flag("whole"),
-    flag("consolidate-segments"),
-    flag("spread-segments"),
-    flag("async"),
-    flag("disable-status"),
-    flag("debugger-test"),
-    flag("interactive"),
-    flag("preserve-env"),
-    flag("hold"),
-    flag("overcommit"),
-    flag("quiet"),
-    flag("disable-stdin"),
-    flag("no-allocate"),
-    flag("label"),
-    flag("oversubscribe"),
-    flag("share"),
-    flag("unbuffered"),
-    flag("verbose"),
-    one("n", Meaning::total_ranks),
-    one("ntasks", Meaning::total_ranks),
-    one("N", Meaning::nodes),
-    one("nodes", Meaning::nodes),
-    one("ntasks-per-node", Meaning::ranks_per_node),
-    one("tasks-per-node", Meaning::ranks_per_node),
-    one("w", Meaning::hosts),
-    one("nodelist", Meaning::hosts),
-    one("F", Meaning::host_file),
-    one("nodefile", Meaning::host_file),
-    one("cpu-bind", Meaning::bind_policy),
-    one("cpu_bind", Meaning::bind_policy),
-    one("export", Meaning::export_list),
-    one("container-image", Meaning::container),
-    one("container-name", Meaning::container),
-    one("container", Meaning::container),
-    one("environment", Meaning::container),  // CSCS's container engine
-    one("singularity-container", Meaning::container),
-    one("D", Meaning::directory),
-    one("chdir", Meaning::directory),
-    one("A"),
-    one("B"),
-    one("b"),
-    one("C"),
-    one("c"),
-    one("d"),
-    one("e"),
-    one("G"),
-    one("i"),
-    one("J"),
-    one("L"),
-    one("M"),
-    one("m"),
-    one("o"),
-    one("p"),
-    one("q"),
-    one("r"),
-    one("S"),
-    one("T"),
-    one("t"),
-    one("W"),
-    one("x"),
-    one("account"),
-    one("accel-bind"),
-    one("acctg-freq"),
-    one("bb"),
-    one("bbf"),
-    one("begin"),
-    one("bcast-exclude"),
-    one("cluster-constraint"),
-    one("clusters"),
-    one("comment"),
-    one("constraint"),
-    one("container-mounts"),
-    one("container-workdir"),
-    one("container-env"),
-    one("container-save"),
-    flag("container-mount-home"),
-    flag("no-container-mount-home"),
-    flag("container-remap-root"),
-    flag("no-container-remap-root"),
-    flag("container-entrypoint"),
-    flag("no-container-entrypoint"),
-    flag("container-entrypoint-log"),
-    flag("container-writable"),
-    flag("container-readonly"),
-    one("core-spec"),
-    one("cores-per-socket"),
-    one("cpu-freq"),
-    one("cpus-per-gpu"),
-    one("cpus-per-task"),
-    one("deadline"),
-    one("delay-boot"),
-    one("dependency"),
-    one("distribution"),
-    one("epilog"),
-    one("error"),
-    one("exclude"),
-    one("extra"),
-    one("extra-node-info"),
-    one("gid"),
-    one("gpu-bind", Meaning::gpu_bind),
-    one("gpu-freq"),
-    one("gpus"),
-    one("gpus-per-node"),
-    one("gpus-per-socket"),
-    one("gpus-per-task", Meaning::gpu_bind),
-    one("gres"),
-    one("gres-flags"),
-    one("het-group"),
-    one("hint"),
-    one("input"),
-    one("jobid"),
-    one("job-name"),
-    one("label-format"),
-    one("licenses"),
-    one("mail-type"),
-    one("mail-user"),
-    one("mcs-label"),
-    one("mem"),
-    one("mem-bind"),
-    one("mem-per-cpu"),
-    one("mem-per-gpu"),
-    one("mincpus"),
-    one("mpi"),
-    one("msg-timeout"),
-    one("network"),
-    one("ntasks-per-core"),
-    one("ntasks-per-gpu", Meaning::gpu_bind),
-    one("ntasks-per-socket"),
-    one("ntasks-per-tres"),
-    one("open-mode"),
-    one("output"),
-    one("partition"),
-    one("power"),
-    one("prefer"),
-    one("priority"),
-    one("profile"),
-    one("prolog"),
-    one("qos"),
-    one("relative"),
-    one("reservation"),
-    one("signal"),
-    one("slurmd-debug"),
-    one("sockets-per-node"),
-    one("switches"),
-    one("task-epilog"),
-    one("task-prolog"),
-    one("thread-spec"),
-    one("threads"),
-    one("threads-per-core"),
-    one("time"),
-    one("time-min"),
-    one("tmp"),
-    one("treewidth"),
-    one("tres-bind", Meaning::gpu_bind),
-    one("tres-per-task", Meaning::gpu_bind),
-    one("uid"),
-    one("wait"),
-    one("wckey"),
-};
-constexpr OptionTable kSrunTable = {
-    .options = kSrunOptions, .clusters = true, .unknown_with_equals = true};
 
 /// The number in the option, else in the first of the variables that holds one.
 std::optional<int> number(const Scan& scan, Meaning meaning, const Environment& environment,
@@ -239,6 +34,10 @@ env::Job read_counts(env::Job job, const Scan& scan, const Environment& environm
     const bool asked = last_given(scan, Meaning::total_ranks) != nullptr;
     if (total && job.nodes && (asked || !job.ranks_per_node) && *total % *job.nodes == 0)
         job.ranks_per_node = *total / *job.nodes;
+    if (total && job.nodes && *total < *job.nodes) {  // srun takes no more nodes than tasks
+        job.nodes = *total;
+        job.ranks_per_node = 1;
+    }
     return job;
 }
 
@@ -310,30 +109,56 @@ std::string export_list(const Scan& scan, const Environment& environment) {
     return list == "ALL" || list.starts_with("ALL,") ? "" : list;
 }
 
-/// One srun that starts torchrun and the like on this node: its workers inherit the environment.
-Command nested_launcher(Command command, const Site& site, const Environment& environment,
-                        const Host& host) {
-    const std::string name = printable(command.argv[site.word]);
+/// The same for a launcher that srun starts on each node: toporun itself in front of it, as in
+/// `srun toporun torchrun`. This one only starts srun.
+Command start_inside(Command command, std::size_t word, const std::string& name, const Host& host) {
+    if (host.find_executable(command.argv[word]).empty())
+        return export_only(std::move(command),
+                           fmt::format("'{}' is not an executable file here: left to the launcher",
+                                       printable(command.argv[word])));
+    command.notes.push_back(fmt::format(
+        "each task starts '{}': toporun runs there, in front of it, where it is installed at the "
+        "same place",
+        name));
+    command.job.why_not_here = fmt::format("toporun decides where '{}' starts", name);
+    command.job.same_host = false;
+    command.rewrite = Rewrite::inserted;
+    command.guard = Guard::toporun;
+    command.edits = {{word, false, {}, true, {}}};
+    return command;
+}
+
+/// One srun that starts torchrun and the like. On this node its workers inherit the environment.
+Command nested_launcher(const Command& command, std::size_t word, const Peeled& peeled,
+                        const Site& site, const Environment& environment, const Host& host) {
     const bool one_task = command.job.ranks_per_node.value_or(1) == 1;
-    if (one_task) command.job.ranks_per_node.reset();
     Command inner = command;
+    add_given(inner.given, peeled);
+    if (peeled.cleared) inner.assignments_at = peeled.assignments_at;
+    if (!peeled.binds.empty()) {
+        inner.job.user_binds = inner.job.binding_given = true;
+        inner.notes.push_back(fmt::format(
+            "{} chooses the CPUs of all ranks together: toporun does not bind them", peeled.binds));
+    }
+    if (one_task) inner.job.ranks_per_node.reset();
+    const env::Job outer = inner.job;
+    const Environment inside = variables_of_ranks(inner, environment);
     if (site.kind == "torchrun")
-        inner = recognise_torchrun(command, site, environment, host);
+        inner = recognise_torchrun(std::move(inner), site, inside, host);
     else if (site.kind == "accelerate")
-        inner = recognise_accelerate(command, site, environment, host);
+        inner = recognise_accelerate(std::move(inner), site, inside, host);
     if (inner.rewrite == Rewrite::environment && command.job.same_host && one_task &&
         !command.drops_variables) {
-        inner.job.gpu_bind = command.job.gpu_bind;
+        inner.job.gpu_bind = outer.gpu_bind;
         inner.launchers = command.launchers;
-        inner.job.user_binds = inner.job.user_binds || command.job.user_binds;
-        inner.job.binding_given = inner.job.binding_given || command.job.binding_given;
+        inner.job.user_binds = inner.job.user_binds || outer.user_binds;
+        inner.job.binding_given = inner.job.binding_given || outer.binding_given;
         return inner;
     }
-    command.program_at = {site.word};
-    return export_only(
-        std::move(command),
-        fmt::format("each task starts '{0}': put toporun in front of it, srun ... toporun {0} ...",
-                    name));
+    Command plain = command;
+    if (one_task) plain.job.ranks_per_node.reset();
+    plain.program_at = {site.word};
+    return start_inside(std::move(plain), word, printable(command.argv[site.word]), host);
 }
 
 /// Notes the options of srun and of the launcher that it starts.
@@ -352,9 +177,8 @@ Command keep_options(Command command, const Scan& scan, const Environment& envir
     return command;
 }
 
-/// Why toporun's shim cannot stand in front of the tasks; "" when it can.
-std::string srun_obstacle(const std::vector<Context>& contexts, const env::Job& job,
-                          const Environment& environment) {
+/// Why nothing of toporun's can stand in front of the tasks; "" when it can.
+std::string srun_obstacle(const std::vector<Context>& contexts) {
     if (const std::string problem = contexts_problem(contexts); !problem.empty()) return problem;
     for (const Context& context : contexts)
         if (last_given(context.scan, Meaning::container) != nullptr)
@@ -365,11 +189,74 @@ std::string srun_obstacle(const std::vector<Context>& contexts, const env::Job& 
                 "'--{}' is no option of srun's own: its plug-in may start the ranks "
                 "in another place",
                 printable(given->name));
-    if (job.same_host) return {};
-    return variable(environment, "SLURM_JOB_ID").empty()
-               ? "srun may start the ranks on other hosts"
-               : "srun starts the ranks on other hosts too: in the job script, srun ... toporun "
-                 "COMMAND decides on each node";
+    return {};
+}
+
+bool is_given(const Scan& scan, std::initializer_list<std::string_view> names) {
+    return std::any_of(scan.given.begin(), scan.given.end(), [&](const Given& given) {
+        return std::find(names.begin(), names.end(), given.name) != names.end();
+    });
+}
+
+/// The nodes of the step in Slurm's order where it takes the whole allocation; empty where it may
+/// take others.
+std::vector<std::string> nodes_of_step(const std::vector<Context>& contexts, const env::Job& job,
+                                       const Environment& environment) {
+    if (contexts.size() != 1 || !job.nodes || variable(environment, "SLURM_JOB_ID").empty() ||
+        !variable(environment, "SLURM_HET_SIZE").empty())
+        return {};
+    if (is_given(contexts.front().scan, {"jobid", "M", "clusters", "het-group"})) return {};
+    try {
+        auto nodes = env::expand_host_list(variable(environment, "SLURM_JOB_NODELIST"));
+        if (static_cast<int>(nodes.size()) == *job.nodes) return nodes;
+    } catch (const Error&) {
+    }
+    return {};  // somebody's variable, or a part of the allocation
+}
+
+/// Whether rank 0 may start on another node than the first: the order is a file's.
+bool has_order(const Scan& scan, const Environment& environment) {
+    if (!variable(environment, "SLURM_HOSTFILE").empty()) return true;
+    const auto arbitrary = [](std::string_view text) {
+        return text.find("arbitrary") != std::string_view::npos;
+    };
+    return arbitrary(variable(environment, "SLURM_DISTRIBUTION")) ||
+           last_given(scan, Meaning::host_file) != nullptr ||
+           std::any_of(scan.given.begin(), scan.given.end(), [&](const Given& given) {
+               return (given.name == "m" || given.name == "distribution") && arbitrary(given.value);
+           });
+}
+
+/// srun that makes the allocation calls the job by its program's name (srun(1), --job-name).
+void keep_job_name(Command& command, const Site& site, const std::vector<Context>& contexts,
+                   const Environment& environment) {
+    if (command.rewrite != Rewrite::inserted || !variable(environment, "SLURM_JOB_ID").empty() ||
+        !variable(environment, "SLURM_JOB_NAME").empty() ||
+        is_given(contexts.front().scan, {"J", "job-name"}))
+        return;
+    const std::string& program = command.argv[contexts.front().scan.program];
+    command.edits.push_back(
+        {site.first, false, {"--job-name=" + std::string(base_name(program))}, false, {}});
+}
+
+/// The shim where ranks start on other nodes too, each behind the guard.
+Command insert_shim_on_nodes(Command command, const Site& site,
+                             const std::vector<Context>& contexts, const Environment& environment,
+                             const Host& host) {
+    const bool allocated = !variable(environment, "SLURM_JOB_ID").empty();
+    if (contexts.size() > 1) command.job.nodes.reset();  // each program has its own
+    command.job.hosts = nodes_of_step(contexts, command.job, environment);
+    const std::vector<std::string>& nodes = command.job.hosts;
+    const std::string own = variable(environment, "SLURMD_NODENAME");
+    command.ranks_here = !own.empty() && std::find(nodes.begin(), nodes.end(), own) != nodes.end();
+    if (command.ranks_here && !has_order(contexts.front().scan, environment))
+        command.first_host = {nodes.front(), nodes.front() == own, {}};
+    command = insert_shim_on_hosts(std::move(command), site, program_words(contexts), host,
+                                   allocated ? "srun starts ranks on other hosts too"
+                                             : "srun may start the ranks on other hosts");
+    command.guard = Guard::srun;
+    keep_job_name(command, site, contexts, environment);
+    return command;
 }
 
 }  // namespace
@@ -398,7 +285,7 @@ Command recognise_srun(Command command, const Site& site, const Environment& env
     command.drops_variables = !handed_over.empty();
     if (const Given* list = last_given(scan, Meaning::export_list))
         add_assignments(command.given.set, list->value, ',');
-    const std::string obstacle = srun_obstacle(contexts, command.job, environment);
+    const std::string obstacle = srun_obstacle(contexts);
     const bool containers = obstacle.find("containers") != std::string::npos;
     if (obstacle.empty() || last_given(scan, Meaning::opaque) == nullptr)
         if (last_given(scan, Meaning::no_launch) == nullptr)
@@ -413,19 +300,15 @@ Command recognise_srun(Command command, const Site& site, const Environment& env
         return export_only(std::move(command), obstacle);
     }
     const Peeled peeled = peel_prefixes(command.argv, scan.program);
-    if (const Site inner = find_site(command.argv, peeled, host); inner.role == Role::launcher) {
-        add_given(command.given, peeled);
-        if (peeled.cleared) command.assignments_at = peeled.assignments_at;
-        if (!peeled.binds.empty()) {
-            command.job.user_binds = command.job.binding_given = true;
-            command.notes.push_back(
-                fmt::format("{} chooses the CPUs of all ranks together: toporun does not bind them",
-                            peeled.binds));
-        }
-        const Environment inside = variables_of_ranks(command, environment);
-        return nested_launcher(std::move(command), inner, inside, host);
+    const Site inner = find_site(command.argv, peeled, host);
+    if (inner.role == Role::launcher && contexts.size() == 1) {
+        command = nested_launcher(command, scan.program, peeled, inner, environment, host);
+        if (command.guard == Guard::toporun) keep_job_name(command, site, contexts, environment);
+        return command;
     }
     forget_one_rank(command, scan.program, host);
+    if (!command.job.same_host)
+        return insert_shim_on_nodes(std::move(command), site, contexts, environment, host);
     return insert_shim(std::move(command), site, program_words(contexts), host);
 }
 

@@ -207,4 +207,17 @@ FilledIn fill_in(const Gaps& gaps, const MeetingFacts& facts, const Environment&
     return filled;
 }
 
+FilledIn fill_in_node(const Gaps& own, const MeetingFacts& facts, const Environment& environment,
+                      const detect::Machine& machine, const env::Plan& plan,
+                      const FillOptions& options) {
+    FilledIn filled = fill_in(own, facts, environment, machine, plan, options);
+    if (!filled.meets) return {};
+    Gaps ranks = own;
+    ranks.by_shim = ranks.other_hosts = true;
+    filled.settings = fill_in_ranks(ranks, meeting_point(own, facts, environment, machine, plan),
+                                    environment, machine, options)
+                          .settings;
+    return filled;
+}
+
 }  // namespace toporun::launcher

@@ -28,6 +28,12 @@ FilledIn fill_in(const Gaps& gaps, const MeetingFacts& facts, const Environment&
 FilledIn fill_in_ranks(const Gaps& gaps, const Meeting& meeting, const Environment& environment,
                        const detect::Machine& machine, const FillOptions& options);
 
+/// Likewise for the shims of a step's node, whose first task this process is: `own` is
+/// gaps_of_step(), from which all nodes come to the same.
+FilledIn fill_in_node(const Gaps& own, const MeetingFacts& facts, const Environment& environment,
+                      const detect::Machine& machine, const env::Plan& plan,
+                      const FillOptions& options);
+
 /// A setting that is exported, or set by the shim in each rank; what `environment` or --leave says
 /// comes first.
 env::Setting filled_setting(const std::string& name, const std::string& value,

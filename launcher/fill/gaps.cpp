@@ -175,14 +175,6 @@ Gaps port_gap(const LaunchLine& line) {
     return gaps;
 }
 
-/// Of the program that a task of a step is, behind this toporun.
-Gaps own_task_gap(const Environment& environment) {
-    Gaps gaps;
-    if (!read_place(gaps, environment) || *gaps.tasks < 2) return {};
-    gaps.gap = Gap::ranks;
-    return gaps;
-}
-
 /// Of the ranks that a launcher starts, each behind the shim.
 Gaps shim_gap(const Command& command, const Environment& environment) {
     Gaps gaps;
@@ -192,6 +184,7 @@ Gaps shim_gap(const Command& command, const Environment& environment) {
     if (gaps.tasks) gaps.tasks_here = *gaps.tasks;
     if (gaps.other_hosts) gaps.nodes = command.job.nodes.value_or(2);
     if (gaps.tasks == 1 && gaps.nodes == 1) return {};
+    gaps.one_task = command.job.launcher == "srun" && gaps.tasks == 1;
     if (gaps.nodes > 1) {
         const std::string users = variable(environment, "MASTER_ADDR");
         if (own_host(users)) return {};  // pre-flight says so
@@ -213,6 +206,22 @@ Gaps shim_gap(const Command& command, const Environment& environment) {
 
 }  // namespace
 
+Gaps gaps_of_step(const Environment& environment) {
+    Gaps gaps;
+    if (!read_place(gaps, environment) || *gaps.tasks < 2) return {};
+    gaps.gap = Gap::ranks;
+    return gaps;
+}
+
+bool filled_in_on_nodes(const Command& command, const Environment& environment) {
+    const LaunchLine line = read_launch_line(command, environment);
+    if (line.srun == nullptr || line.torchrun == nullptr || line.standalone) return false;
+    Gaps gaps;
+    gaps.nodes = line.nodes.value_or(1);
+    return gaps.nodes > 1 && line.tasks_per_node == 1 && line.tasks == line.nodes &&
+           read_rendezvous(gaps, line, false);
+}
+
 Gaps find_gaps(const Command& command, const Environment& environment) {
     const std::string& launcher = command.job.launcher;
     const LaunchLine line = read_launch_line(command, environment);
@@ -229,7 +238,9 @@ Gaps find_gaps(const Command& command, const Environment& environment) {
     if (!is_python(base_name(command.program)) || command.program_at.size() != 1) return {};
     // A launcher or a server tells what it starts its place itself.
     if (role_of(command.argv, command.program_at.front()) != Role::none) return {};
-    if (launcher == "plain") return line.in_step ? own_task_gap(environment) : Gaps{};
+    if (launcher == "plain") return line.in_step ? gaps_of_step(environment) : Gaps{};
+    // Where srun takes nodes that are not known here, each of them reads it of the step.
+    if (launcher == "srun" && command.job.other_hosts && command.first_host.name.empty()) return {};
     const bool ranks = launcher == "openmpi" || launcher == "hydra" || launcher == "srun";
     return ranks && command.rewrite == Rewrite::inserted && command.job.same_host
                ? shim_gap(command, environment)

@@ -52,6 +52,7 @@ struct Gaps {
     int task = 0;
     int local_task = 0;
     int tasks_here = 1;
+    bool one_task = false;  ///< by_shim: of each node, which may start the node's ranks itself
     /// by_shim: ranks start on other hosts too, where each host's shim sets what this one says.
     bool other_hosts = false;
     std::string unknown;     ///< why nobody can say where rank 0 runs; "" = it is known
@@ -65,5 +66,12 @@ struct Gaps {
 /// Pure. `environment` is what the ranks get (variables_of_ranks). Nothing is a gap that the user
 /// has given in whatever form, nor what cannot be certain.
 Gaps find_gaps(const Command& command, const Environment& environment);
+
+/// The toporun that stands in front of the torchrun of each of srun's nodes (Guard::toporun) will
+/// fill in the rendezvous. Pure.
+bool filled_in_on_nodes(const Command& command, const Environment& environment);
+
+/// Of the step that this process is a task of: where the ranks of the step are; Gap::ranks or none.
+Gaps gaps_of_step(const Environment& environment);
 
 }  // namespace toporun::launcher

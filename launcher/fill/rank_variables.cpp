@@ -54,7 +54,8 @@ std::size_t visible_gpus(const Environment& environment, const detect::Machine& 
 /// One task a node that sees several GPUs may start the ranks of its node itself.
 bool starts_ranks_itself(const Gaps& gaps, const Environment& environment,
                          const detect::Machine& machine) {
-    return !gaps.by_shim && gaps.tasks_here == 1 && visible_gpus(environment, machine) > 1;
+    const bool one = gaps.by_shim ? gaps.one_task : gaps.tasks_here == 1;
+    return one && visible_gpus(environment, machine) > 1;
 }
 
 /// Each task sees fewer GPUs than its node has tasks (--gpus-per-task): device LOCAL_RANK is not

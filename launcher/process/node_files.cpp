@@ -128,13 +128,20 @@ void release_run(const std::string& run_directory, const JobPlace& place, int ru
 std::optional<int> claim_node(const std::string& run_directory, const JobPlace& place) {
     constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
     const std::string letters = run_letters(place, 1);
-    for (int node = 1; node < place.nodes.value_or(1); ++node) {
+    const auto path = [&](int node, Kind kind) {
+        return run_directory + "/" + file_name(node, letters, kind);
+    };
+    const int nodes = place.nodes.value_or(1);
+    // Its own number first, where it has one.
+    for (int i = 0; i < nodes; ++i) {
+        const int node = i == 0 ? place.node : i;
+        if (node < 1 || node >= nodes) continue;
         // Ended nodes have no .start any more.
         struct stat info {};
-        const std::string whole = run_directory + "/" + file_name(node, letters, Kind::whole);
-        if (::lstat(whole.c_str(), &info) == 0) continue;
-        const std::string start = run_directory + "/" + file_name(node, letters, Kind::start);
-        const Descriptor file(::open(start.c_str(), kFlags, 0644));
+        if (::lstat(path(node, Kind::whole).c_str(), &info) == 0 ||
+            ::lstat(path(node, Kind::part).c_str(), &info) == 0)
+            continue;
+        const Descriptor file(::open(path(node, Kind::start).c_str(), kFlags, 0644));
         if (file) return node;
         if (errno != EEXIST) return std::nullopt;
     }

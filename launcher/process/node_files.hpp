@@ -40,8 +40,9 @@ bool claim_run(const std::string& run_directory, const JobPlace& place, int run)
 /// Gives it back for a command that did not start.
 void release_run(const std::string& run_directory, const JobPlace& place, int run);
 
-/// Takes a number for a node that a launcher reached by itself: the first from 1 on that no other
-/// node of the run has. Nothing where the directory cannot be written to, or all are taken.
+/// Takes a number for a node that a launcher reached by itself: `place.node` where it is not 0,
+/// else the first from 1 on that no other node of the run has. Nothing where the directory cannot
+/// be written to, or all are taken.
 std::optional<int> claim_node(const std::string& run_directory, const JobPlace& place);
 
 /// The report of the run whose nodes have left the newest files in the directory, from all of them:

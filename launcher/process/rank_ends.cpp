@@ -105,6 +105,12 @@ bool RankEnds::running() const {
                        [](const Rank& rank) { return !rank.ended_after_s; });
 }
 
+std::size_t RankEnds::ended() const {
+    return static_cast<std::size_t>(
+        std::count_if(ranks_.begin(), ranks_.end(),
+                      [](const Rank& rank) { return rank.ended_after_s.has_value(); }));
+}
+
 void RankEnds::read_records() {
     std::array<char, 16384> buffer{};
     for (ssize_t got; (got = ::read(file_.get(), buffer.data(), buffer.size())) > 0;)

@@ -33,8 +33,9 @@ class RankEnds {
     /// Takes note of new ranks and of ends.
     void look();
 
-    /// How many ranks have started, and whether one of them still runs.
+    /// How many ranks have started and ended, and whether one of them still runs.
     std::size_t started() const { return records_; }
+    std::size_t ended() const;
     bool running() const;
 
     /// Adds what is known to the records of the same process and restart.

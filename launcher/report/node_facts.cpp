@@ -222,7 +222,7 @@ bool only_launches(const RunFacts& facts, const JobPlace& place) {
     const std::string& own = facts.machine.hostname;
     return std::none_of(
         facts.job.hosts.begin(), facts.job.hosts.end(), [&](const std::string& name) {
-            return name == own || name == own.substr(0, own.find('.')) ||
+            return name == own || name == place.name || name == own.substr(0, own.find('.')) ||
                    name.starts_with(own + ".") || name == "localhost" || name.starts_with("127.");
         });
 }

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -106,6 +107,11 @@ bool find_node_plan(const struct node_request* request, const struct rank* rank,
     append_plain(directory, sizeof directory, request->id);
     append_plain(directory, sizeof directory, "-");
     append_plain(directory, sizeof directory, host.nodename);
+    const char* node = getenv("SLURMD_NODENAME"); /* several may be one host */
+    if (node != NULL && *node != '\0' && strcmp(node, host.nodename) != 0) {
+        append_plain(directory, sizeof directory, "-");
+        append_plain(directory, sizeof directory, node);
+    }
     if (!make_directory(directory)) return false;
     snprintf(name, sizeof name, "%s/lock", directory);
     const int fd = open(name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC, 0600);

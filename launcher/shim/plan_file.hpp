@@ -42,10 +42,11 @@ namespace toporun::launcher {
 /// are set together or not at all; `take-log` in their place replaces what the worker's environment
 /// has of the three.
 /// `host NAME`: where the launcher reaches other hosts too, the one that the plan is for; it is
-/// then that of the kernel (uname). What is exported for every rank are `set` lines there.
-/// `expect NAME VALUE`: what is exported for every rank; set where it did not
-/// arrive, recorded where it arrived with another value. `inherited NAME VALUE`: a rank variable
-/// that was set before the launcher started, from `environment`.
+/// then that of the kernel (uname). `node NAME`: Slurm's name of that node; a rank with another one
+/// (SLURMD_NODENAME) makes a plan of its own. What is exported for every rank are `set` lines
+/// there. `expect NAME VALUE`: what is exported for every rank; set where it did not arrive,
+/// recorded where it arrived with another value. `inherited NAME VALUE`: a rank variable that was
+/// set before the launcher started, from `environment`.
 std::string shim_plan_text(const env::Job& job, const env::Plan& plan,
                            const detect::CpuSet& allowed, const std::string& records_file,
                            const std::map<std::string, std::string>& environment = {});

@@ -349,10 +349,12 @@ static void execute(const char* path, char** argv, const struct variables_list* 
     if (variables->entries == NULL || errno == E2BIG) execvpe(path, argv, environ);
 }
 
-static int run_program(char** argv, const struct variables_list* variables) {
+/* `like_srun`: srun's own status for a program that cannot be run is the error number. */
+static int run_program(char** argv, const struct variables_list* variables, bool like_srun) {
     execute(argv[0], argv, variables);
     const int reason = errno;
     complain(argv[0], reason == ENOENT ? "not found" : strerror(reason));
+    if (like_srun) return reason;
     return reason == ENOENT ? kNotFound : kNotExecutable;
 }
 
@@ -386,7 +388,16 @@ static int run_interpreter(char** argv, const struct variables_list* variables) 
         argv[0] = strdup(candidates[i]);
         if (argv[0] != NULL) execute(argv[0], argv, variables);
     }
-    return run_program(argv, variables);
+    return run_program(argv, variables, false);
+}
+
+/* The plan is for the node of this rank. Several of Slurm's nodes may be one host. */
+static bool is_plan_of_node(const struct shim_plan* plan) {
+    struct utsname host;
+    if (plan->text == NULL || uname(&host) != 0) return false;
+    const char* node = getenv("SLURMD_NODENAME");
+    return strcmp(plan_value(plan, "host"), host.nodename) == 0 &&
+           (node == NULL || *node == '\0' || strcmp(plan_value(plan, "node"), node) == 0);
 }
 
 /* The plan that was handed on, unless it is another host's; else this node's own. */
@@ -394,16 +405,20 @@ static struct shim_plan choose_plan(const char* plan_path, const struct node_req
     static const struct shim_plan kNone = {NULL, 0};
     struct shim_plan plan = plan_path == NULL ? kNone : read_plan(plan_path);
     if (node->id == NULL) return plan;
-    struct utsname host;
-    if (plan.text != NULL && uname(&host) == 0 &&
-        strcmp(plan_value(&plan, "host"), host.nodename) == 0)
-        return plan;
+    if (is_plan_of_node(&plan)) return plan;
     char path[1024];
     const struct rank rank = find_rank(&kNone);
     return find_node_plan(node, &rank, path, sizeof path) ? read_plan(path) : kNone;
 }
 
-static void prepare(struct variables_list* variables, const char* plan_path,
+static bool is_srun(const struct shim_plan* plan, const struct node_request* node) {
+    for (size_t i = 0; i < node->told_count; ++i)
+        if (strcmp(node->told[i], "launcher=srun") == 0) return true;
+    return strcmp(plan_value(plan, "launcher"), "srun") == 0;
+}
+
+/* Whether srun has started this process. */
+static bool prepare(struct variables_list* variables, const char* plan_path,
                     const struct node_request* node) {
     static struct outcome outcome;
     const struct shim_plan plan = choose_plan(plan_path, node);
@@ -416,6 +431,7 @@ static void prepare(struct variables_list* variables, const char* plan_path,
         remove_private(variables);
     }
     write_record(plan_value(&plan, "records"), &rank, &outcome);
+    return is_srun(&plan, node);
 }
 
 /* --- arguments
@@ -486,6 +502,6 @@ int main(int argc, char** argv) {
         return kOwnFailure;
     }
     struct variables_list variables = copy_environment();
-    prepare(&variables, plan_path, &node);
-    return interpreter ? run_interpreter(argv, &variables) : run_program(argv, &variables);
+    const bool srun = prepare(&variables, plan_path, &node);
+    return interpreter ? run_interpreter(argv, &variables) : run_program(argv, &variables, srun);
 }

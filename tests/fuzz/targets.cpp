@@ -191,7 +191,7 @@ void run_command_line(std::string_view text) {
     env::Plan plan;
     plan.binds = true;
     const launcher::Launch launch =
-        prepare_launch(command, plan, {"/T/toporun-shim", "/T/toporun-python", ""},
+        prepare_launch(command, plan, {"/T/toporun-shim", "/T/toporun-python", "", "/T/toporun"},
                        {"/N", "/N/plan"}, variables_of_ranks(command, environment), host);
     const std::string changed = tests::touched(words, command, launch.argv);
     require(changed.empty(), changed);

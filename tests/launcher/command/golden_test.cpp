@@ -86,9 +86,9 @@ env::Plan golden_plan() {
 std::string outcome(const std::vector<std::string>& typed, const Environment& environment) {
     const tests::FakeHost host = golden_host();
     const launcher::Command command = launcher::recognise(typed, environment, host);
-    const launcher::Launch launch =
-        prepare_launch(command, golden_plan(), {"/T/toporun-shim", "/T/toporun-python", ""},
-                       {"/N", "/N/plan"}, variables_of_ranks(command, environment), host);
+    const launcher::Launch launch = prepare_launch(
+        command, golden_plan(), {"/T/toporun-shim", "/T/toporun-python", "", "/T/toporun"},
+        {"/N", "/N/plan"}, variables_of_ranks(command, environment), host);
     CHECK(tests::touched(typed, command, launch.argv) == "");
     std::string text = "= " + launcher::structure_text(command) + "\n";
     if (command.job.user_binds) text += "= the user binds the ranks\n";

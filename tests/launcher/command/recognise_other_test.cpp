@@ -63,41 +63,37 @@ TEST_CASE("hosts of MPI launchers are kept in the order in which they were named
     }
 }
 
-TEST_CASE("srun command lines get the shim where the tasks start on this node") {
+TEST_CASE("srun command lines get the shim on this node and behind the guard on others") {
     const Environment one_node = {
         {"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "1"}, {"SLURM_JOB_NODELIST", "node-a"}};
     const std::vector<Row> rows = {
-        {"srun -n 16 python train.py", kNo, {3}},
-        {"srun -n16 -N2 python train.py", kNo, {3}, 2, 8},
-        {"srun -N2 --ntasks-per-node=1 torchrun t.py", kNo, {3}, 2, kAny},
-        {"srun -N 2-4 -n 8 ./train", kNo, {5}},
+        {"srun -n 16 python train.py", kIn, {3}},
+        {"srun -n16 -N2 python train.py", kIn, {3}, 2, 8},
+        {"srun -N 2-4 -n 8 ./train", kIn, {5}},
         {"srun --multi-prog conf", kNo, {}},
         {"srun --container-image=X --container-mounts=/a:/b python t.py", kNo, {3}},
-        {"srun --export=NONE ./train", kNo, {2}},
+        {"srun --export=NONE ./train", kIn, {2}},
         {"srun --bcast=/tmp/x ./train", kNo, {}},
-        {"srun -K1 --label --cpu-bind=none -c 8 bash -c x", kNo, {6}},
-        {"srun -K ./train", kNo, {2}},
-        {"srun -lu -n 2 ./train", kNo, {4}},
-        {"srun --cpu-bind=cores -n 2 ./train", kNo, {4}, kAny, kAny, true},
+        {"srun -K1 --label --cpu-bind=none -c 8 bash -c x", kIn, {6}},
+        {"srun -K ./train", kIn, {2}},
+        {"srun -lu -n 2 ./train", kIn, {4}},
+        {"srun --cpu-bind=cores -n 2 ./train", kIn, {4}, kAny, kAny, true},
         {"srun --pty bash", kNo, {}},
-        {"srun -l --mpi=pmix ./train", kNo, {3}},
-        {"srun --mpibind=on ./train", kNo, {2}},
+        {"srun -l --mpi=pmix ./train", kIn, {3}},
+        {"srun --mpibind=on ./train", kIn, {2}},
         {"srun --mpibind on ./train", kNo, {}},
-        {"srun --mpi pmix -n 2 ./train -N 4", kNo, {5}},
+        {"srun --mpi pmix -n 2 ./train -N 4", kIn, {5}},
         {"srun -n 4 ./train", kIn, {3}, 1, 4, false, one_node},
         {"srun -n 4 numactl -N0 ./train", kIn, {3}, 1, 4, true, one_node},
         {"srun -n1 ./s : -n3 ./w", kIn, {2, 5}, 1, kAny, false, one_node},
         {"srun -n1 ./s : -n3 ./missing", kNo, {2, 5}, 1, kAny, false, one_node},
         {"srun -n 4 ./missing", kNo, {3}, 1, 4, false, one_node},
-        {"srun -n 4 -w node-b ./train", kNo, {5}, 1, 4, false, one_node},
+        {"srun -n 4 -w node-b ./train", kIn, {5}, 1, 4, false, one_node},
         {"srun -n 4 --multi-prog conf", kNo, {}, 1, 4, false, one_node},
         {"srun -n 4 --pty ./train", kNo, {}, 1, 4, false, one_node},
         {"srun -n 4 --container-name=x ./train", kNo, {4}, 1, 4, false, one_node},
-        {"srun -n 8 torchrun t.py", kNo, {3}, 1, 8, false, one_node},
-        {"srun -n 1 --export=NONE torchrun t.py", kNo, {4}, 1, kAny, false, one_node},
-        {"srun -n 4 mpirun ./train", kNo, {3}, 1, 4, false, one_node},
         {"srun ./train",
-         kNo,
+         kIn,
          {1},
          2,
          4,
@@ -106,14 +102,61 @@ TEST_CASE("srun command lines get the shim where the tasks start on this node") 
     };
     for (const Row& row : rows) check(row, "srun");
     CHECK(read("srun -n 4 ./train", one_node).job.same_host);
-    CHECK_FALSE(read("srun -n 4 -w node-b ./train", one_node).job.same_host);
+    CHECK_FALSE(read("srun -n 4 ./train", one_node).job.other_hosts);
+    CHECK(read("srun -n 4 -w node-b ./train", one_node).job.other_hosts);
     CHECK_FALSE(read("srun -n 4 --container-image=x ./train", one_node).job.same_host);
-    CHECK_FALSE(read("srun -n 4 ./train").job.same_host);
-    CHECK(read("srun --export=NONE ./train").notes.size() == 1);
-    CHECK(read("srun --export=ALL,A=1 ./train").notes.empty());
+    CHECK(read("srun -n 4 ./train").job.other_hosts);
     CHECK(read("srun --export=ALL,A=1 ./train").given.set.at("A") == "1");
     CHECK(read("srun -n 2 --export=NONE ./train", one_node).drops_variables);
     CHECK_FALSE(read("srun -n 2 --export=ALL,A=1 ./train", one_node).drops_variables);
+}
+
+TEST_CASE("toporun goes in front of a launcher that srun starts") {
+    const Environment one_node = {
+        {"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "1"}, {"SLURM_JOB_NODELIST", "node-a"}};
+    const Environment two_nodes = {
+        {"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "2"}, {"SLURM_JOB_NODELIST", "node-[a-b]"}};
+    const std::vector<std::pair<std::string, Environment>> rows = {
+        {"srun -N2 --ntasks-per-node=1 torchrun t.py", two_nodes},
+        {"srun -N2 --ntasks-per-node=1 torchrun t.py", {}},
+        {"srun -n 8 torchrun t.py", one_node},
+        {"srun -n 1 --export=NONE torchrun t.py", one_node},
+        {"srun -n 4 mpirun ./train", one_node}};
+    for (const auto& [line, environment] : rows) {
+        CAPTURE(line);
+        const Command command = read(line, environment);
+        CHECK(command.rewrite == kIn);
+        CHECK(command.guard == launcher::Guard::toporun);
+        CHECK_FALSE(command.job.shim);
+        CHECK(command.notes.size() == 1);
+    }
+    CHECK(read("srun -n 1 torchrun t.py", one_node).rewrite == kEnv);
+    CHECK(read("srun -N2 --container-image=x torchrun t.py", two_nodes).rewrite == kNo);
+}
+
+TEST_CASE("the nodes of srun that are known before it starts") {
+    Environment job = {{"SLURM_JOB_ID", "7"},
+                       {"SLURM_JOB_NUM_NODES", "3"},
+                       {"SLURM_JOB_NODELIST", "n[1-3]"},
+                       {"SLURMD_NODENAME", "n1"}};
+    const Command all = read("srun -n 6 ./train", job);
+    CHECK(all.job.hosts == std::vector<std::string>{"n1", "n2", "n3"});
+    CHECK(all.ranks_here);
+    CHECK(all.first_host.name == "n1");
+    CHECK(all.first_host.here);
+    CHECK(all.job.ranks_per_node == 2);
+    // A part of the allocation, another one, several programs, an order of the user's.
+    for (const char* line : {"srun -N2 -n 6 ./train", "srun -n 1 ./train", "srun --jobid=8 ./train",
+                             "srun -n1 ./s : -n1 ./w"}) {
+        CAPTURE(line);
+        CHECK_FALSE(read(line, job).ranks_here);
+        CHECK(read(line, job).first_host.name.empty());
+    }
+    CHECK(read("srun -n 1 ./train", job).job.nodes == 1);  // no more nodes than tasks
+    CHECK(read("srun -n 6 -m arbitrary ./train", job).ranks_here);
+    CHECK(read("srun -n 6 -m arbitrary ./train", job).first_host.name.empty());
+    job["SLURMD_NODENAME"] = "";  // salloc, on a host that is none of them
+    CHECK_FALSE(read("srun -n 6 ./train", job).ranks_here);
 }
 
 TEST_CASE("one task of srun on this node that is a torchrun hands its environment on") {

@@ -148,7 +148,7 @@ TEST_CASE("in front of srun all nodes are told the same") {
          {"srun -N 1 torchrun t.py", "srun -n 4 torchrun t.py", "srun --export=NONE torchrun t.py",
           "srun torchrun --standalone t.py", "srun torchrun --node-rank=1 t.py",
           "srun torchrun --rdzv-backend=static t.py", "srun torchrun --nnodes=1 t.py",
-          "srun python t.py", "srun torchrun t.py : ./train"}) {
+          "srun torchrun t.py : ./train"}) {
         CAPTURE(line);
         CHECK(exported(line) == "");
     }
@@ -157,8 +157,26 @@ TEST_CASE("in front of srun all nodes are told the same") {
     CHECK(exported("srun torchrun t.py").find("=10.0.0.7:23377 ") != std::string::npos);
     facts = {};
     CHECK(has_finding(filled("srun torchrun t.py", batch, {}, facts), "rendezvous-unresolved"));
+    CHECK(exported("srun python t.py").starts_with("RANK={rank} WORLD_SIZE={world_size} "));
     batch["SLURM_JOB_NODELIST"] = "n[1-4]";
     CHECK(exported("srun torchrun t.py") == "");
+    // Nodes that are not known before the start: each reads it of its step.
+    CHECK(exported("srun python t.py") == "");
+}
+
+TEST_CASE("what the toporuns of srun's nodes fill in for torchrun") {
+    const auto fills = [](const std::string& line) {
+        const Environment none;
+        return filled_in_on_nodes(launcher::recognise(split(line, ' '), none, tests::FakeHost()),
+                                  none);
+    };
+    CHECK(fills("srun -N2 --ntasks-per-node=1 torchrun t.py"));
+    CHECK(fills("srun -N2 --ntasks-per-node=1 torchrun --master-addr=n1 t.py"));
+    CHECK_FALSE(fills("srun -N2 --ntasks-per-node=1 torchrun --standalone t.py"));
+    CHECK_FALSE(fills("srun -N2 --ntasks-per-node=1 torchrun --nnodes=3 t.py"));
+    CHECK_FALSE(fills("srun -N2 --ntasks-per-node=2 torchrun t.py"));
+    CHECK_FALSE(fills("srun -N1 torchrun t.py"));
+    CHECK_FALSE(fills("srun -N2 python t.py"));
 }
 
 TEST_CASE("with a host file ranks follow the file") {

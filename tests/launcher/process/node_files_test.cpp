@@ -225,6 +225,25 @@ TEST_CASE("hosts that a launcher reached take a number each, while others run or
     CHECK_FALSE(claim_node(path + "/missing", place));
 }
 
+TEST_CASE("a host that has a number already takes it, another one only where it is taken") {
+    const TemporaryDirectory directory;
+    const std::string path = directory.path().string();
+    JobPlace third = task_of(0, 4, 1);
+    third.node = 3;
+    CHECK(claim_node(path, third) == 3);
+    CHECK(claim_node(path, third) == 1);
+    JobPlace first = third;
+    first.node = first.task = 1;
+    RunFiles files(path);
+    NodeFiles nodes(files, first, 1);
+    RunFacts facts = facts_of(directory.path());
+    CHECK(nodes.write_early(facts).empty());  // it has not ended: a .part and no .start any more
+    first.node = 1;
+    CHECK(claim_node(path, first) == 2);
+    first.node = 9;  // beyond what anybody knew of
+    CHECK_FALSE(claim_node(path, first));
+}
+
 TEST_CASE("the tasks of different commands do not meet") {
     const TemporaryDirectory first;
     const TemporaryDirectory second;

@@ -1,7 +1,9 @@
 // toporun-shim itself, started as a launcher starts it.
 #include <sys/stat.h>
+#include <sys/utsname.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 
 #include "shim_case.hpp"
@@ -56,6 +58,49 @@ TEST_CASE("a program that cannot start is named with the status of a shell") {
     const Result nothing = run({.argv = {binary("toporun-shim")}});
     CHECK(nothing.status == 125);
     CHECK(nothing.error == "toporun-shim: error: no program given\n");
+}
+
+TEST_CASE("behind srun a program that cannot start ends with srun's own status") {
+    const TemporaryDirectory directory;
+    const std::string plain = directory.write("plain", "").string();
+    const Node node("launcher srun\n");
+    const auto status = [&](const std::string& program, const Variables& variables) {
+        return run(shim({program}, variables)).status;
+    };
+    CHECK(status("no-such-program", node.with({{"PATH", kPath}})) == 2);
+    CHECK(status(plain, node.with({{"PATH", kPath}})) == 13);
+    const Result told =
+        run(shim({"--tell=launcher=srun", "--", "no-such-program"}, {{"PATH", kPath}}));
+    CHECK(told.status == 2);
+    CHECK(told.error == "toporun-shim: error: cannot run 'no-such-program': not found\n");
+}
+
+TEST_CASE("the plan of a host is not that of each of Slurm's nodes on it") {
+    utsname host{};
+    REQUIRE(uname(&host) == 0);
+    const std::string lines = std::string("host ") + static_cast<const char*>(host.nodename) +
+                              "\nnode n1\nset A planned\n";
+    const Node node(lines);
+    // No toporun stands beside this copy of the shim: another node gets no plan.
+    const TemporaryDirectory tools;
+    const std::string copy = (tools.path() / "toporun-shim").string();
+    std::filesystem::copy_file(binary("toporun-shim"), copy);
+    const std::string id = "test-" + std::to_string(getpid());
+    const auto shown = [&](const std::string& name) {
+        Variables variables = {{"PATH", kPath}};
+        if (!name.empty()) variables["SLURMD_NODENAME"] = name;
+        return run({.argv = {copy, "--plan=" + node.plan(), "--node=" + id, "--", "sh", "-c",
+                             "echo ${A-none}"},
+                    .variables = variables})
+            .out;
+    };
+    CHECK(shown("n1") == "planned\n");
+    CHECK(shown("") == "planned\n");
+    CHECK(shown("n2") == "none\n");
+    const std::string own = "toporun-node-" + std::to_string(geteuid()) + "-" + id + "-";
+    for (const auto& entry : std::filesystem::directory_iterator("/tmp"))
+        if (entry.path().filename().string().starts_with(own))
+            std::filesystem::remove_all(entry.path());
 }
 
 TEST_CASE("a file without a first line starts as execvp starts it") {
