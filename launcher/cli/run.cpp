@@ -28,6 +28,7 @@
 #include "launcher/report/findings.hpp"
 #include "launcher/report/json.hpp"
 #include "launcher/report/views.hpp"
+#include "launcher/report/write_file.hpp"
 #include "launcher/version.hpp"
 
 namespace toporun::launcher {
@@ -137,6 +138,22 @@ void replace_observer(const ObserverTask& task, const ChildEnd& end, ReportState
     }
 }
 
+/// The copy of srun's file of programs. Without it the command runs as typed.
+void write_programs(Prepared& prepared) {
+    Launch& launch = prepared.launch;
+    if (launch.programs_path.empty()) return;
+    try {
+        const std::string text = program_file_text(launch.program_lines, launch.rank_words);
+        if (text.empty()) throw Error("a line of it would be too long");
+        write_file(launch.programs_path, text);
+    } catch (const Error& fault) {
+        launch.argv = prepared.argv;
+        launch.rewrite = Rewrite::export_only;
+        prepared.problems.push_back(
+            fmt::format("srun's file of programs stays as it is: {}", fault.what()));
+    }
+}
+
 }  // namespace
 
 int run_command(const Arguments& arguments, const InheritedSignals& inherited,
@@ -175,9 +192,11 @@ int run_command(const Arguments& arguments, const InheritedSignals& inherited,
     if (prepared.command.job.other_hosts) {
         const bool shell = !by_python(prepared.command.guard);
         const std::string_view told = kRunDirectoryWord + (shell ? 0 : 2);  // without its dashes
-        for (std::string& word : prepared.launch.argv)
-            if (word == told && (shell || passes_shell(directory.path))) word += directory.path;
+        for (auto* words : {&prepared.launch.argv, &prepared.launch.rank_words})
+            for (std::string& word : *words)
+                if (word == told && (shell || passes_shell(directory.path))) word += directory.path;
     }
+    write_programs(prepared);
     for (const std::string& line : opening_lines(prepared, directory.shown)) console.say(line);
     if (arguments.explain)
         for (const std::string& line : env::explain_lines(prepared.plan)) console.say(line);

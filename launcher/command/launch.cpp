@@ -140,6 +140,28 @@ class Builder {
         return words;
     }
 
+    /// srun's file of programs, in whose place a copy of it comes.
+    bool names_programs(const Edit& edit) const {
+        return edit.drop && edit.shim && command_.job.launcher == "srun";
+    }
+
+    /// The file as it is now, and what goes in front of its programs. False where it has changed,
+    /// or a line would become longer than srun takes.
+    bool read_programs(const Installed& installed, const ShimFiles& files, const Host& host) {
+        for (const Edit& edit : command_.edits) {
+            if (!names_programs(edit)) continue;
+            const auto text = host.read_file(command_.argv[edit.at], kMostProgramFileBytes);
+            ProgramFile file = read_program_file(text.value_or(""));
+            launch_.rank_words = rank_words(shim_words(installed, files), 0);
+            if (!file.problem.empty() || files.directory.empty() ||
+                program_file_text(file.lines, launch_.rank_words).empty())
+                return false;
+            launch_.program_lines = std::move(file.lines);
+            launch_.programs_path = files.directory + "/programs";
+        }
+        return true;
+    }
+
     /// From the end, so that the positions of the other edits stay.
     void edit_words(const Installed& installed, const ShimFiles& files) {
         std::vector<Edit> edits = command_.edits;
@@ -150,7 +172,9 @@ class Builder {
             if (edit.when_binding && !plan_.binds) continue;
             const auto place = argv.begin() + static_cast<std::ptrdiff_t>(edit.at);
             std::vector<std::string> words = edit.before;
-            if (edit.shim)
+            if (names_programs(edit))
+                words.push_back(launch_.programs_path);
+            else if (edit.shim)
                 for (std::string& word :
                      rank_words(shim_words(installed, files), edit.after.size()))
                     words.push_back(std::move(word));
@@ -180,6 +204,10 @@ class Builder {
     }
 
     void use_shim(const Installed& installed, const ShimFiles& files, const Host& host) {
+        if (!read_programs(installed, files, host)) {
+            note("srun's file of programs cannot be written anew: it stays as it is");
+            return;
+        }
         if (command_.rewrite == Rewrite::environment) {
             if (!point_python(installed, host)) return;
         } else {

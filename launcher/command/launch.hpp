@@ -7,6 +7,7 @@
 
 #include "env/plan.hpp"
 #include "launcher/command/command.hpp"
+#include "launcher/command/program_file.hpp"
 
 namespace toporun::launcher {
 
@@ -36,6 +37,11 @@ struct Launch {
     std::vector<std::pair<std::string, std::string>> added;
     Rewrite rewrite = Rewrite::export_only;  ///< what was really done
     std::vector<std::string> notes;          ///< one line each
+    /// srun's --multi-prog: the copy of the file that argv names, still to be written with
+    /// `rank_words` in front of each program; "" = there is none.
+    std::string programs_path = {};
+    std::vector<ProgramLine> program_lines = {};
+    std::vector<std::string> rank_words = {};
 };
 
 /// The word that stands for the run directory until it is made.

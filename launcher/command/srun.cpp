@@ -11,6 +11,7 @@
 #include "launcher/command/families.hpp"
 #include "launcher/command/options.hpp"
 #include "launcher/command/program.hpp"
+#include "launcher/command/program_file.hpp"
 #include "launcher/command/srun_table.hpp"
 
 namespace toporun::launcher {
@@ -177,6 +178,17 @@ Command keep_options(Command command, const Scan& scan, const Environment& envir
     return command;
 }
 
+bool is_given(const Scan& scan, std::initializer_list<std::string_view> names) {
+    return std::any_of(scan.given.begin(), scan.given.end(), [&](const Given& given) {
+        return std::find(names.begin(), names.end(), given.name) != names.end();
+    });
+}
+
+/// The program word is a file with a program for each task.
+bool has_program_file(const Scan& scan) {
+    return is_given(scan, {"multi-prog"});
+}
+
 /// Why nothing of toporun's can stand in front of the tasks; "" when it can.
 std::string srun_obstacle(const std::vector<Context>& contexts) {
     if (const std::string problem = contexts_problem(contexts); !problem.empty()) return problem;
@@ -189,13 +201,10 @@ std::string srun_obstacle(const std::vector<Context>& contexts) {
                 "'--{}' is no option of srun's own: its plug-in may start the ranks "
                 "in another place",
                 printable(given->name));
+    for (const Context& context : contexts)
+        if (contexts.size() > 1 && has_program_file(context.scan))
+            return "'--multi-prog' beside other programs leaves no place for toporun";
     return {};
-}
-
-bool is_given(const Scan& scan, std::initializer_list<std::string_view> names) {
-    return std::any_of(scan.given.begin(), scan.given.end(), [&](const Given& given) {
-        return std::find(names.begin(), names.end(), given.name) != names.end();
-    });
 }
 
 /// The nodes of the step in Slurm's order where it takes the whole allocation; empty where it may
@@ -239,6 +248,54 @@ void keep_job_name(Command& command, const Site& site, const std::vector<Context
         {site.first, false, {"--job-name=" + std::string(base_name(program))}, false, {}});
 }
 
+/// Why the shim cannot stand in front of the programs of the file; "" when it can.
+std::string file_obstacle(const ProgramFile& file, const Host& host) {
+    if (!file.problem.empty()) return file.problem;
+    for (const ProgramLine& line : file.lines) {
+        if (line.words.empty()) continue;
+        const std::string path = host.find_executable(line.words.front());
+        if (const std::string reason = refuses_shim(line.words, 0, path, host); !reason.empty())
+            return reason;
+        if (peel_prefixes(line.words, 0).cleared)
+            return "env -i in front of the ranks' program keeps toporun's variables out";
+    }
+    return {};
+}
+
+/// --multi-prog: the shim in front of each program in a copy of the file, whose word is dropped
+/// for the copy's (prepare_launch).
+Command insert_in_file(Command command, const Site& site, const Scan& scan, const Host& host) {
+    const std::string& name = command.argv[scan.program];
+    const bool moved = last_given(scan, Meaning::directory) != nullptr && !name.starts_with('/');
+    const auto text = host.read_file(name, kMostProgramFileBytes);
+    ProgramFile file;
+    if (!text || text->size() >= kMostProgramFileBytes || moved || !site.own_path.empty())
+        file.problem =
+            fmt::format("srun's file of programs, '{}', cannot be read here", printable(name));
+    else
+        file = read_program_file(*text);
+    if (const std::string reason = file_obstacle(file, host); !reason.empty()) {
+        command.job.same_host = false;
+        return export_only(std::move(command), reason);
+    }
+    for (const ProgramLine& line : file.lines) {
+        if (line.words.empty()) continue;
+        if (command.program.empty()) command.program = innermost_program(line.words, 0, host);
+        if (!peel_prefixes(line.words, 0).binds.empty())
+            command.job.user_binds = command.job.binding_given = true;
+    }
+    if (text->find("VISIBLE_DEVICES") != std::string::npos)
+        command.job.rank_gpus_unknown = "srun's file of programs chooses the GPUs of the ranks";
+    return insert_words(std::move(command), {{scan.program, true, {}, true, {}}});
+}
+
+Command place_shim(Command command, const Site& site, const std::vector<Context>& contexts,
+                   const Host& host) {
+    const Scan& scan = contexts.front().scan;
+    if (has_program_file(scan)) return insert_in_file(std::move(command), site, scan, host);
+    return insert_shim(std::move(command), site, program_words(contexts), host);
+}
+
 /// The shim where ranks start on other nodes too, each behind the guard.
 Command insert_shim_on_nodes(Command command, const Site& site,
                              const std::vector<Context>& contexts, const Environment& environment,
@@ -251,9 +308,9 @@ Command insert_shim_on_nodes(Command command, const Site& site,
     command.ranks_here = !own.empty() && std::find(nodes.begin(), nodes.end(), own) != nodes.end();
     if (command.ranks_here && !has_order(contexts.front().scan, environment))
         command.first_host = {nodes.front(), nodes.front() == own, {}};
-    command = insert_shim_on_hosts(std::move(command), site, program_words(contexts), host,
-                                   allocated ? "srun starts ranks on other hosts too"
-                                             : "srun may start the ranks on other hosts");
+    command = on_other_hosts(place_shim(std::move(command), site, contexts, host),
+                             allocated ? "srun starts ranks on other hosts too"
+                                       : "srun may start the ranks on other hosts");
     command.guard = Guard::srun;
     keep_job_name(command, site, contexts, environment);
     return command;
@@ -287,8 +344,9 @@ Command recognise_srun(Command command, const Site& site, const Environment& env
         add_assignments(command.given.set, list->value, ',');
     const std::string obstacle = srun_obstacle(contexts);
     const bool containers = obstacle.find("containers") != std::string::npos;
+    const bool programs_in_file = has_program_file(scan);
     if (obstacle.empty() || last_given(scan, Meaning::opaque) == nullptr)
-        if (last_given(scan, Meaning::no_launch) == nullptr)
+        if (last_given(scan, Meaning::no_launch) == nullptr && !programs_in_file)
             command = add_programs(std::move(command), contexts, host);
     if (containers) command.program.clear();
     if (!obstacle.empty()) {
@@ -301,15 +359,15 @@ Command recognise_srun(Command command, const Site& site, const Environment& env
     }
     const Peeled peeled = peel_prefixes(command.argv, scan.program);
     const Site inner = find_site(command.argv, peeled, host);
-    if (inner.role == Role::launcher && contexts.size() == 1) {
+    if (inner.role == Role::launcher && contexts.size() == 1 && !programs_in_file) {
         command = nested_launcher(command, scan.program, peeled, inner, environment, host);
         if (command.guard == Guard::toporun) keep_job_name(command, site, contexts, environment);
         return command;
     }
-    forget_one_rank(command, scan.program, host);
+    if (!programs_in_file) forget_one_rank(command, scan.program, host);
     if (!command.job.same_host)
         return insert_shim_on_nodes(std::move(command), site, contexts, environment, host);
-    return insert_shim(std::move(command), site, program_words(contexts), host);
+    return place_shim(std::move(command), site, contexts, host);
 }
 
 }  // namespace toporun::launcher

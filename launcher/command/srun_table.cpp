@@ -42,7 +42,7 @@ constexpr std::array kSrunOptions = {
     flag("version", Meaning::no_launch),
     flag("contiguous"),
     flag("exact"),
-    flag("multi-prog", Meaning::opaque),
+    flag("multi-prog"),
     flag("parsable"),
     flag("quit-on-interrupt"),
     flag("reboot"),

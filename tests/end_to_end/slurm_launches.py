@@ -169,6 +169,27 @@ class Ranks(LaunchHelpers, SlurmCase):
         self.assertEqual(self.run_command([TOPORUN, "srun", "-N2", "true"]).returncode, 0)
         wait_until(lambda: not any(os.path.exists(path) for path in left), "removal of what was left")
 
+    def test_a_file_of_programs(self):
+        """--multi-prog: each program behind the shim, words and %t, %o as they are; on two nodes and on one."""
+        programs = os.path.join(self.work, "programs")
+        with open(programs, "w", encoding="ascii") as file:
+            file.write("# two kinds\n0,2 sh -c 'echo first $SLURMD_NODENAME ${NCCL_DEBUG-none} \"$@\"' sh %t %o it\\'s\n"
+                       "*  sh -c 'echo second ${NCCL_DEBUG-none} $1; exit 3' sh a%o\n")
+        words = ["srun", "-N2", "-n4", "--overcommit", "--multi-prog", "programs"]
+        bare, done = (self.run_command([*prefix, *words]) for prefix in harness.PREFIXES)
+        expected = sorted(line.replace(b"none", b"INFO") for line in bare.stdout.splitlines())
+        self.assertEqual((bare.returncode, len(expected)), (3, 4), bare)
+        self.assertEqual((done.returncode, sorted(done.stdout.splitlines())), (3, expected), done)
+        report = self.merged_report(3)
+        self.assertEqual([rank["rank"] for rank in report["ranks"]], [0, 1, 2, 3])
+        self.assertEqual(report["exit"]["status"], 3)
+        with open(programs, encoding="ascii") as file:
+            text = file.read()
+        with open(programs, "w", encoding="ascii") as file:
+            file.write(text.replace("0,2 ", "0 "))  # srun refuses a rank that the job does not have
+        state, lines, error = self.script(f"{TOPORUN} srun -n2 --multi-prog programs", "-N1", "-n2", "--overcommit")
+        self.assertEqual((state, lines), ("FAILED", [b"first n1 INFO 0 0 it's", b"second INFO a1"]), error)
+
     def test_the_job_has_the_programs_name(self):
         for words in (["srun", "-N2"], ["srun", "-N2", "-J", "mine"]):
             bare, done = (self.run_command([*prefix, *words, "sh", "-c", "echo $SLURM_JOB_NAME"])

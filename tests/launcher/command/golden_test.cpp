@@ -65,6 +65,10 @@ tests::FakeHost golden_host() {
     host.files["here.sh"] = "cat <<EOF\ndon't\nEOF\nsrun -n 4 python train.py\n";
     host.files["open.sh"] = "echo don't\nsrun -n 4 python train.py # it's\necho 'a\n";
     host.files["nested.sh"] = "timeout 60 bash -c 'apptainer exec i.sif python train.py'\n";
+    host.files["programs"] = "# two kinds\n0 ./a --x %t\n\n1-3  bash -c 'echo %o' it\\'s %o\n";
+    host.files["missing.conf"] = "0 ./a\n1 ./missing\n";
+    host.files["launcher.conf"] = "0-1 torchrun train.py\n";
+    host.files["open.conf"] = "0-1 ./a 'x\n";
     host.files["held.sh"] = "RUN=\"srun -n 4\"\n$RUN python train.py\n";
     host.files["default.sh"] = "${RUN:-srun -n 4} python train.py\n";
     for (const char* name : {"./a", "./b", "./t", "./prog", "/abs/python"})
@@ -104,6 +108,10 @@ std::string outcome(const std::vector<std::string>& typed, const Environment& en
         if (name == "PYTHON_EXEC" || name == "TOPORUN_PYTHON")
             text += "+ " + name + "=" + value + "\n";
     if (launch.argv != typed) text += "> " + shell_line(launch.argv) + "\n";
+    if (!launch.programs_path.empty())
+        for (const std::string& line :
+             split(program_file_text(launch.program_lines, launch.rank_words), '\n'))
+            if (!line.empty()) text += "| " + line + "\n";
     return text;
 }
 
@@ -115,7 +123,9 @@ TEST_CASE("command lines are recognised and rewritten as the file says") {
     Environment environment;
     std::size_t lines = 0;
     for (const std::string& line : split(expected, '\n')) {
-        if (line.starts_with("= ") || line.starts_with("+ ") || line.starts_with("> ")) continue;
+        if (line.starts_with("= ") || line.starts_with("+ ") || line.starts_with("> ") ||
+            line.starts_with("| "))
+            continue;
         actual += line + "\n";
         if (line.starts_with("with ")) {
             for (const std::string& word : shell_words(line.substr(5)))

@@ -1,10 +1,12 @@
 // Hydra, srun, plain programs and odd words.
 #include "launcher/command/command.hpp"
+#include "launcher/command/program_file.hpp"
 
 #include "rows.hpp"
 
 using namespace toporun;
 using namespace toporun::tests;
+using launcher::ProgramFile;
 
 TEST_CASE("Hydra command lines get the shim in front of each program that starts here") {
     const std::vector<Row> rows = {
@@ -109,6 +111,26 @@ TEST_CASE("srun command lines get the shim on this node and behind the guard on 
     CHECK(read("srun --export=ALL,A=1 ./train").given.set.at("A") == "1");
     CHECK(read("srun -n 2 --export=NONE ./train", one_node).drops_variables);
     CHECK_FALSE(read("srun -n 2 --export=ALL,A=1 ./train", one_node).drops_variables);
+}
+
+TEST_CASE("srun's file of programs is written anew or left alone") {
+    const ProgramFile file = launcher::read_program_file("# c\n\n 0-1,3\t./a 'b c'd \\'%t x\n");
+    CHECK(file.problem.empty());
+    REQUIRE(file.lines.size() == 4);  // the last one is empty
+    CHECK(file.lines[2].words == std::vector<std::string>{"./a", "b cd", "'%t", "x"});
+    CHECK(program_file_text(file.lines, {"/T/shim", "it's"}) ==
+          "# c\n\n 0-1,3\t'/T/shim' 'it'\\''s' ./a 'b c'd \\'%t x\n\n");
+    CHECK(program_file_text(file.lines, {std::string(8000, 'x')}) ==
+          "");  // srun refuses such a line
+    CHECK(program_file_text(file.lines, {"a\nb"}) == "");
+    for (const char* text :
+         {"", "# c\n", "0\n", "0 './a'\n", "0 ./a%t\n", "0 ./a 'x\n", "0 ./a \\\n"}) {
+        CAPTURE(text);
+        CHECK_FALSE(launcher::read_program_file(text).problem.empty());
+    }
+    std::string many = "0 ./a";
+    for (int i = 0; i < 60; ++i) many += " x";
+    CHECK_FALSE(launcher::read_program_file(many).problem.empty());
 }
 
 TEST_CASE("toporun goes in front of a launcher that srun starts") {
