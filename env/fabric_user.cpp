@@ -122,7 +122,7 @@ void gid_findings(const Inputs& inputs, const PortRoles& roles, std::vector<Find
 std::vector<Finding> fabric_user_findings(const Inputs& inputs, const PortRoles& roles) {
     std::vector<Finding> findings;
     hca_findings(inputs, roles, findings);
-    missing_hca(inputs, roles, findings);
+    if (findings.empty()) missing_hca(inputs, roles, findings);  // the fix is the same
     gid_findings(inputs, roles, findings);
     return findings;
 }

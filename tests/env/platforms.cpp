@@ -21,6 +21,7 @@ Machine made(const Platform& row) {
             if (row.wiring != Wiring::none) connect(machine, gpu, gpu + 1, PathType::NVL, 4);
     if (row.gpu.find("AMD") != std::string::npos)
         for (auto& gpu : machine.gpus) gpu.vendor = "amd";
+    if (row.profile == "geforce-no-nvlink") set_peer_access(machine, PeerAccess::refused);
     machine.nics_known = true;
     for (const Adapters& adapters : row.adapters)
         for (int i = 0; i < adapters.count; ++i) {
