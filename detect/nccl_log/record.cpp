@@ -24,8 +24,19 @@ std::optional<std::int64_t> take_last_number(std::string_view& text) {
     return value;
 }
 
+/// Whether `text` ends in `12:00:07`, of a logger: two digits each, which no ids are.
+bool ends_with_time_of_day(std::string_view text) {
+    constexpr std::string_view kShape = "dd:dd:dd";
+    if (text.size() < kShape.size()) return false;
+    text.remove_prefix(text.size() - kShape.size());
+    for (std::size_t i = 0; i < kShape.size(); ++i)
+        if (kShape[i] == 'd' ? !is_digit(text[i]) : text[i] != kShape[i]) return false;
+    return true;
+}
+
 /// `host:pid:tid` at the end of `text`.
 bool read_origin(std::string_view text, Record& record) {
+    if (ends_with_time_of_day(text)) return false;
     const auto tid = take_last_number(text);
     if (!tid) return false;
     const auto pid = take_last_number(text);

@@ -1,6 +1,7 @@
 #include "launcher/failures/anchors.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <climits>
 #include <cstring>
 #include <string>
@@ -50,27 +51,41 @@ bool is_common(std::uint32_t window) {
 }
 
 /// Whether the byte at `at` may be the last one before a level: of `host:12:12`, `[0]`, `(name)`,
-/// `init.cc:12`, of a time in milliseconds. A logger's `12:00:07,123` is none of them.
+/// `init.cc:12`, of a time in milliseconds. A logger's `12:00:07`, `12:00:07,123` and `12:00:07]`
+/// are none of them.
 bool may_end_prefix(std::string_view text, std::size_t at) {
-    if (std::string_view("]) ").find(text[at]) != std::string_view::npos) return true;
     const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+    if (text[at] == ')' || text[at] == ' ') return true;
+    const bool device = text[at] == ']';
+    if (device && at > 0) --at;
     if (!is_digit(text[at])) return false;
+    // Python's milliseconds, without a loop.
+    if (at > 2 && text[at - 3] == ',' && is_digit(text[at - 1]) && is_digit(text[at - 2]))
+        return false;
+    const std::size_t last = at;
     while (at > 0 && (is_digit(text[at]) || text[at] == '.')) --at;
-    return text[at] == ':' || text[at] == ' ';
+    if (device) return text[at] == '[' || text[at] == '-';
+    const auto is_clock = [&] {
+        return last == at + 2 && at > 3 && text[at - 3] == ':' && is_digit(text[at - 2]) &&
+               is_digit(text[at - 1]);
+    };
+    return text[at] == ' ' || (text[at] == ':' && !is_clock());
 }
 
 }  // namespace
 
 int Anchors::score(std::string_view anchor) {
     if (anchor.size() < kBytes) return -1;
-    int least = INT_MAX;
-    for (std::size_t k = 0; k + kWindow <= kBytes; ++k) {
-        int sum = 0;
+    constexpr int kWindows = kBytes - kWindow + 1;
+    int least = INT_MAX, uncommon = 0;
+    for (std::size_t k = 0; k < kWindows; ++k) {
+        int sum = 1;
         for (std::size_t j = k; j < k + kWindow; ++j) sum += seldom(anchor[j]);
-        if (is_common(window_at(anchor.data() + k))) sum = 0;
-        least = std::min(least, sum);
+        const bool common = is_common(window_at(anchor.data() + k));
+        least = std::min(least, common ? 0 : sum);
+        uncommon += common ? 0 : 1;
     }
-    return least;
+    return least * (kWindows + 1) + uncommon;
 }
 
 std::string_view Anchors::rarest(std::string_view literal) {
@@ -103,11 +118,11 @@ void Anchors::add_window(std::string_view anchor, std::size_t offset, bool level
     std::memcpy(entry.anchor, anchor.data(), kBytes);
     entry.offset = static_cast<std::uint8_t>(offset);
     entry.level = level;
-    const std::uint32_t bit = hash(entry.four);
-    bits_[bit >> 6] |= std::uint64_t{1} << (bit & 63);
-    entry.next = heads_[bit % kHeads];
+    const std::uint32_t place = hash(entry.four);
+    known_[place] = 1;
+    entry.next = heads_[place % kHeads];
     entries_.push_back(entry);
-    heads_[bit % kHeads] = static_cast<std::uint32_t>(entries_.size());
+    heads_[place % kHeads] = static_cast<std::uint32_t>(entries_.size());
 }
 
 /// True when the four bytes at `at` are part of an anchor.
@@ -131,20 +146,23 @@ bool Anchors::confirmed(std::string_view text, std::size_t at) const {
 }
 
 std::size_t Anchors::find(std::string_view text, std::size_t from) const {
-    const auto known = [this](const char* at) {
-        const std::uint32_t bit = hash(window_at(at));
-        return bits_[bit >> 6] >> (bit & 63) & 1;
+    const auto known = [table = known_.data()](const char* at) {
+        return table[hash(window_at(at))];
     };
     if (always_) return from < text.size() ? from : text.npos;
     std::size_t at = from;
     // Four places at once: their look-ups do not wait for each other.
-    for (; at + 3 * kStride + kWindow <= text.size(); at += 4 * kStride) {
+    constexpr std::size_t kFour = 3 * kStride + kWindow;
+    for (; at + kFour <= text.size(); at += 4 * kStride) {
         const char* const here = text.data() + at;
-        if ((known(here) | known(here + kStride) | known(here + 2 * kStride) |
-             known(here + 3 * kStride)) == 0)
-            continue;
-        for (std::size_t i = at; i < at + 4 * kStride; i += kStride)
-            if (known(text.data() + i) != 0 && confirmed(text, i)) return i;
+        const unsigned one = known(here), two = known(here + kStride);
+        const unsigned three = known(here + 2 * kStride), four = known(here + 3 * kStride);
+        if ((one | two | three | four) == 0) continue;
+        for (unsigned found = one | two << 1 | three << 2 | four << 3; found != 0;
+             found &= found - 1) {
+            const std::size_t place = at + static_cast<unsigned>(std::countr_zero(found)) * kStride;
+            if (confirmed(text, place)) return place;
+        }
     }
     for (; at + kWindow <= text.size(); at += kStride)
         if (known(text.data() + at) != 0 && confirmed(text, at)) return at;

@@ -37,14 +37,16 @@ class Anchors {
         std::uint8_t offset = 0;
         bool level = false;  ///< of add_level(): the first byte is any that may be there
     };
-    static std::uint32_t hash(std::uint32_t four) { return (four * 2654435761u) >> 14; }
+    static constexpr int kBits = 17;
+    /// With this factor, of many tried, few windows of usual logs share a place with an anchor's.
+    static std::uint32_t hash(std::uint32_t four) { return (four * 0xaf6a8b93u) >> (32 - kBits); }
     void add_window(std::string_view anchor, std::size_t offset, bool level);
     bool confirmed(std::string_view text, std::size_t at) const;
 
     static constexpr std::size_t kHeads = 1 << 13;
 
-    /// Which four bytes are of an anchor, by hash: 32 KiB, and few of them set.
-    std::vector<std::uint64_t> bits_ = std::vector<std::uint64_t>((std::size_t{1} << 18) / 64);
+    /// Which four bytes are of an anchor, by hash: few of them, and the same again and again.
+    std::vector<std::uint8_t> known_ = std::vector<std::uint8_t>(std::size_t{1} << kBits);
     std::vector<std::uint32_t> heads_ = std::vector<std::uint32_t>(kHeads);
     std::vector<Entry> entries_;
     bool always_ = false;

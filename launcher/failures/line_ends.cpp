@@ -1,5 +1,6 @@
 #include "launcher/failures/line_ends.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -10,12 +11,26 @@
 namespace toporun::launcher::failures {
 namespace {
 
-constexpr std::string_view kControls("\x1b\r\0", 3);
+constexpr bool is_control(char c) {
+    return c == '\x1b' || c == '\r' || c == '\0';
+}
 
 }  // namespace
 
 bool has_control(std::string_view text) {
-    return text.find_first_of(kControls) != text.npos;
+    std::size_t at = 0;
+#ifdef __SSE2__
+    const __m128i escape = _mm_set1_epi8('\x1b'), carriage = _mm_set1_epi8('\r');
+    for (; at + 16 <= text.size(); at += 16) {
+        const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text.data() + at));
+        const __m128i found = _mm_or_si128(
+            _mm_cmpeq_epi8(bytes, _mm_setzero_si128()),
+            _mm_or_si128(_mm_cmpeq_epi8(bytes, escape), _mm_cmpeq_epi8(bytes, carriage)));
+        if (_mm_movemask_epi8(found) != 0) return true;
+    }
+#endif
+    text.remove_prefix(at);
+    return std::any_of(text.begin(), text.end(), is_control);
 }
 
 bool find_line_ends(std::string_view block, std::vector<std::uint32_t>& ends) {
@@ -23,31 +38,38 @@ bool find_line_ends(std::string_view block, std::vector<std::uint32_t>& ends) {
     std::size_t at = 0;
     bool control = false;
 #ifdef __SSE2__
-    const __m128i feed = _mm_set1_epi8('\n'), escape = _mm_set1_epi8('\x1b');
-    const __m128i carriage = _mm_set1_epi8('\r'), zero = _mm_setzero_si128();
-    __m128i found = zero;
+    // Line feeds, escapes, carriage returns and NULs are all up to 0x1b, and few others are.
+    const __m128i feed = _mm_set1_epi8('\n'), highest = _mm_set1_epi8('\x1b');
+    __m128i others = _mm_setzero_si128();
     std::array<std::uint32_t, 1024> some;  // added to `ends` at once
     std::size_t count = 0;
+    const auto ends_in = [&](std::size_t from) -> std::uint64_t {  // of sixteen bytes
+        const __m128i bytes =
+            _mm_loadu_si128(reinterpret_cast<const __m128i*>(block.data() + from));
+        const __m128i ends_here = _mm_cmpeq_epi8(bytes, feed);
+        const __m128i low = _mm_cmpeq_epi8(_mm_min_epu8(bytes, highest), bytes);
+        others = _mm_or_si128(others, _mm_xor_si128(low, ends_here));
+        return static_cast<unsigned>(_mm_movemask_epi8(ends_here));
+    };
     for (; at + 64 <= block.size(); at += 64) {
-        std::uint64_t feeds = 0;
-        for (int i = 0; i < 4; ++i) {
-            const __m128i bytes =
-                _mm_loadu_si128(reinterpret_cast<const __m128i*>(block.data() + at) + i);
-            const auto bits = static_cast<unsigned>(_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, feed)));
-            feeds |= std::uint64_t{bits} << (16 * i);
-            found = _mm_or_si128(found, _mm_cmpeq_epi8(bytes, escape));
-            found = _mm_or_si128(found, _mm_cmpeq_epi8(bytes, carriage));
-            found = _mm_or_si128(found, _mm_cmpeq_epi8(bytes, zero));
-        }
-        for (; feeds != 0; feeds &= feeds - 1)
-            some[count++] = static_cast<std::uint32_t>(at) +
-                            static_cast<std::uint32_t>(std::countr_zero(feeds));
+        std::uint64_t feeds =
+            ends_in(at) | ends_in(at + 16) << 16 | ends_in(at + 32) << 32 | ends_in(at + 48) << 48;
+        const auto base = static_cast<std::uint32_t>(at);
+        const auto take = [&] {
+            some[count] = base + static_cast<std::uint32_t>(std::countr_zero(feeds));
+            count += feeds != 0 ? 1 : 0;
+            feeds &= feeds - 1;
+        };
+        // Few at once: to store what is not there is quicker than to ask.
+        take();
+        take();
+        while (feeds != 0) take();
         if (count + 64 <= some.size()) continue;
         ends.insert(ends.end(), some.data(), some.data() + count);
         count = 0;
     }
     ends.insert(ends.end(), some.data(), some.data() + count);
-    control = _mm_movemask_epi8(found) != 0;
+    control = _mm_movemask_epi8(others) != 0 && has_control(block.substr(0, at));
 #endif
     control |= has_control(block.substr(at));
     for (at = block.find('\n', at); at != block.npos; at = block.find('\n', at + 1))

@@ -46,6 +46,7 @@ LogScan::LogScan(LogModel& model, FailureLog& failures)
     for (const char* text : {"NCCL INFO", "NCCL WARN ", "NCCL TRACE ", "NCCL CALL ",
                              "ERROR]: ", "CCL version", " device "})
         anchors_.add(text);
+    for (const std::string_view part : kPartsOfCalls) anchors_.add(part);
     for (const char* level : {" INFO ", " WARN "}) anchors_.add_level(level);
 }
 
@@ -59,37 +60,66 @@ void LogScan::add(std::string_view lines, bool cut) {
         ends_.push_back(static_cast<std::uint32_t>(lines.size()));
     block_ = lines;
     anchor_ = 0;
-    std::size_t begin = 0;
-    for (const std::uint32_t end : ends_) {
-        const std::string_view line(lines.data() + begin, end - begin);
-        begin = end + std::size_t{1};
-        if (plain || !has_control(line))
-            add_line(line);
+    for (std::size_t i = 0; i < ends_.size(); ++i) {
+        if (plain && !among_records()) i = pass_lines(i);
+        if (i == ends_.size()) break;
+        if (plain || !has_control(line_at(i)))
+            add_line(line_at(i));
         else
-            add_slowly(line);
+            add_slowly(line_at(i));
     }
     failures_.pass(std::exchange(passed_, 0));
+}
+
+/// Line `i` of the block.
+std::string_view LogScan::line_at(std::size_t i) const {
+    const std::size_t begin = i == 0 ? 0 : ends_[i - 1] + std::size_t{1};
+    return block_.substr(begin, ends_[i] - begin);
 }
 
 /// Whether one of the anchors is in the line of the block.
 bool LogScan::holds_anchor(std::string_view line) {
     const auto begin = static_cast<std::size_t>(line.data() - block_.data());
     if (anchor_ < begin) anchor_ = std::min(anchors_.find(block_, begin), block_.size());
-    return anchor_ < begin + line.size() || failures_.catalogue().is_short_line(line);
+    return anchor_ < begin + line.size();
+}
+
+/// Whether a line of a stream that may pass tells nothing.
+bool LogScan::may_pass(std::string_view line) {
+    return !holds_anchor(line) && !failures_.catalogue().is_short_line(line) &&
+           failures_.tells_no_rank(line);
+}
+
+/// Passes lines of the block that tell nothing, from line `i` on; the first one that does not.
+std::size_t LogScan::pass_lines(std::size_t i) {
+    if (!failures_.is_idle() || !stream_.may_pass()) return i;
+    const std::size_t first = i;
+    const char* begin = line_at(i).data();
+    for (; i < ends_.size(); ++i) {
+        const char* const end = block_.data() + ends_[i];
+        const std::string_view line(begin, static_cast<std::size_t>(end - begin));
+        if (!may_pass(line)) break;
+        stream_.pass(line);
+        begin = end + 1;
+    }
+    if (i > first) records_ = 0;
+    passed_ += i - first;
+    return i;
 }
 
 void LogScan::add_line(std::string_view line) {
     const bool idle = failures_.is_idle();
-    // Records and other lines come in runs.
-    if (idle && record_before_ && add_record(line)) return;
-    if (idle && stream_.may_pass() && !holds_anchor(line) && failures_.tells_no_rank(line)) {
-        record_before_ = false;
+    const bool record_first = idle && among_records();
+    if (record_first && add_record(line)) return note(true);
+    if (idle && stream_.may_pass() && may_pass(line)) {
+        note(false);
         stream_.pass(line);
         ++passed_;
         return;
     }
-    if (idle && !std::exchange(record_before_, true) && add_record(line)) return;
+    if (idle && !record_first && add_record(line)) return note(true);
     const Line& read = add_slowly(line);
+    note(read.record.level != Level::bare);
     if (idle && stream_.is_whole() && !read.torn && read.record.level == Level::info)
         remember(line, read.record);
 }

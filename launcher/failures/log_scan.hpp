@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -33,6 +34,12 @@ class LogScan {
     };
 
     bool holds_anchor(std::string_view line);
+    bool may_pass(std::string_view line);
+    std::string_view line_at(std::size_t i) const;
+    std::size_t pass_lines(std::size_t i);
+    /// Whether the next line is a record, as far as the last ones tell: then that is tried first.
+    bool among_records() const { return records_ > 1; }
+    void note(bool record) { records_ = record ? std::min(records_ + 1, 8) : records_ / 2; }
     void add_line(std::string_view line);
     const detect::nccl_log::Line& add_slowly(std::string_view line);
     bool add_record(std::string_view line);
@@ -49,7 +56,7 @@ class LogScan {
     std::string_view block_;           ///< that is read
     std::size_t anchor_ = 0;           ///< the next anchor in it that is known of
     std::size_t last_at_ = 0;          ///< where the message of the last record began in its line
-    bool record_before_ = true;        ///< the last line may have been one
+    int records_ = 8;                  ///< how many there were of late, up to 8
     std::uint64_t passed_ = 0;         ///< lines that the failures do not know of yet
 };
 

@@ -5,6 +5,7 @@
 
 #include "detect/nccl_log/cursor.hpp"
 #include "launcher/failures/digits.hpp"
+#include "launcher/failures/line_ends.hpp"
 
 namespace toporun::launcher::failures {
 namespace {
@@ -249,8 +250,7 @@ std::string stream_key(const Origin& origin) {
 
 std::string_view cleaned(std::string_view line, std::string& store) {
     if (line.ends_with('\r')) line.remove_suffix(1);
-    constexpr std::string_view kUnwanted("\x1b\r\0", 3);
-    if (line.find_first_of(kUnwanted) == std::string_view::npos) return line;
+    if (!has_control(line)) return line;
     store.clear();
     for (std::size_t i = 0; i < line.size(); ++i) {
         if (line[i] == '\0') continue;

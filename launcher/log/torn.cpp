@@ -89,11 +89,9 @@ bool may_have_part_of_call(std::string_view text) {
 #endif
 }
 
-/// Parts of a call (collective.hpp), which stand in no other line.
 bool has_part_of_call(std::string_view text) {
     if (!may_have_part_of_call(text)) return false;
-    constexpr std::string_view kParts[] = {"[nranks=", " recvbuff ", " datatype ", ": opCount "};
-    return std::any_of(std::begin(kParts), std::end(kParts),
+    return std::any_of(std::begin(kPartsOfCalls), std::end(kPartsOfCalls),
                        [&](std::string_view part) { return text.find(part) != text.npos; });
 }
 

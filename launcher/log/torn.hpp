@@ -16,6 +16,10 @@
 
 namespace toporun::launcher {
 
+/// Parts of a call (collective.hpp), which stand in no other line.
+inline constexpr std::string_view kPartsOfCalls[] = {"[nranks=", " recvbuff ", " datatype ",
+                                                     ": opCount "};
+
 /// Sorts out one stream into which several processes wrote pieces of lines: what a pipe makes of
 /// their buffers. A piece begins where its writer's last one ended, and a record that another one's
 /// text breaks off goes on with the writer's next piece. So
@@ -43,8 +47,11 @@ class TornLines {
     /// True, and the record counted, when it may be taken as it is: nothing is torn so far, and its
     /// process is known.
     bool at_once(const detect::nccl_log::Line& line);
-    /// False while a line without a record may be the rest of one.
-    bool may_pass() const { return state_ == State::whole; }
+    /// False while a line without a record and without a part of a call may tell something: as the
+    /// rest of one that is held.
+    bool may_pass() const {
+        return state_ == State::whole || !holding_ || (rests_ > 1 && rests_may_end_);
+    }
     /// Whole lines are written, as far as is known.
     bool is_whole() const { return state_ == State::whole && doubtful_.empty(); }
     /// The texts of the records that were put together again since the last call, the first ones.

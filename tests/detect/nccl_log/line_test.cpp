@@ -50,6 +50,8 @@ const std::vector<Row> kRecords = {
     {"RCCL error", "n1:1:2 [0] [FATAL ERROR]: gone", Level::warn, "n1", 1, 2, 0, "", "gone"},
     {"no record", "epoch 1: 10:20:30 [0] done", Level::bare, "", 0, 0, std::nullopt, "",
      "epoch 1: 10:20:30 [0] done"},
+    {"a logger's time of day", "2026-03-01 12:00:07 INFO Using network IB", Level::bare, "", 0, 0,
+     std::nullopt, "", "2026-03-01 12:00:07 INFO Using network IB"},
     {"a pid that does not fit", "n1:99999999999999999999:2 [0] NCCL INFO x", Level::bare, "", 0, 0,
      std::nullopt, "", "n1:99999999999999999999:2 [0] NCCL INFO x"},
     {"no host", ":1:2 [0] NCCL INFO x", Level::bare, "", 0, 0, std::nullopt, "",

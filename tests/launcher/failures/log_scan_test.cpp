@@ -74,6 +74,11 @@ std::vector<std::string> line_pool() {
         "srun: error: node-b: task 1: Exited with exit code 1",
         "node-a: ssh node-a cd /w; python",
         "this DataLoader line has the device word",
+        "2026-03-01 12:00:07 INFO Using network IB",
+        "[2026-03-01 12:00:07] INFO Using network IB",
+        call.substr(60),
+        "Killed",
+        " iteration        7/  500000 | lm loss: 1.234568E+00 | number of nan iterations:   0 |",
     };
     return pool;
 }
@@ -194,7 +199,11 @@ TEST_CASE("levels of old versions are told from those of loggers") {
          {"n:1:22 [0] INFO x", "n:1:22 INFO x", "n:1:22 [0] init.cc:7 INFO x",
           "n:1:22 [0] 1.25 INFO x", "n:1:22 [0] (f) INFO x", "n:1:22 [0]  INFO x"})
         CHECK(anchors.any_in(line));
-    for (const char* line : {"2026-03-01 12:00:07,123 INFO x", "INFO x", "an INFO x", "123 INFO"})
+    for (const char* line : {"n:1:22 [-1] INFO x", "n:1:2:07 INFO x", "12:00:7 INFO x"})
+        CHECK(anchors.any_in(line));
+    for (const char* line :
+         {"2026-03-01 12:00:07,123 INFO x", "2026-03-01 12:00:07 INFO x", "INFO x", "an INFO x",
+          "[2026-03-01 12:00:07] INFO x", "[main] INFO x", "123 INFO"})
         CHECK_FALSE(anchors.any_in(line));
 }
 
