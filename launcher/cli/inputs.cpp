@@ -57,6 +57,14 @@ Environment environment_map() {
     return map;
 }
 
+Environment own_environment() {
+    Environment map = environment_map();
+    // A controlling terminal, whatever the standard streams are.
+    const Descriptor terminal(::open("/dev/tty", O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
+    if (!terminal) map.erase("SLURM_PTY_PORT");
+    return map;
+}
+
 namespace {
 
 /// How long a pipe by a name may be without a writer: it is started beside toporun, not after it.

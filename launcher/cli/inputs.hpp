@@ -17,6 +17,9 @@ using Environment = std::map<std::string, std::string>;
 /// The process environment as a map, and its strings as they stand.
 Environment environment_map();
 std::vector<std::string> environment_strings();
+/// environment_map() for what is decided of this process: SLURM_PTY_PORT only in the terminal that
+/// srun --pty has made. What srun starts from within its shell has the variable too.
+Environment own_environment();
 
 /// The Python that a job started from this shell would most likely run: of VIRTUAL_ENV, of
 /// CONDA_PREFIX, else python3 on PATH; "" for none. It is not started.

@@ -104,12 +104,6 @@ RunFacts known_facts(const Arguments& arguments, const Prepared& prepared,
     return facts;
 }
 
-/// A controlling terminal, whatever the standard streams are.
-bool has_terminal() {
-    const Descriptor terminal(::open("/dev/tty", O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
-    return static_cast<bool>(terminal);
-}
-
 [[noreturn]] void refuse(const std::string& problem) {
     throw Error(problem, {}, "without --strict the command runs all the same");
 }
@@ -158,8 +152,8 @@ void write_programs(Prepared& prepared) {
 
 int run_command(const Arguments& arguments, const InheritedSignals& inherited,
                 const Console& given_console) {
-    const Environment environment = environment_map();
-    const JobPlace step_place = job_place(environment, has_terminal());
+    const Environment environment = own_environment();
+    const JobPlace step_place = job_place(environment);
     // Of the toporuns of a step one speaks; what the others have to say is in the report.
     const Console console(given_console.fd(), given_console.quiet() || !step_place.leads());
     const SystemHost host(environment);
@@ -264,7 +258,7 @@ int run_command(const Arguments& arguments, const InheritedSignals& inherited,
 }
 
 int dry_run(const Arguments& arguments, const Console& console) {
-    const Environment environment = environment_map();
+    const Environment environment = own_environment();
     const SystemHost host(environment);
     const Prepared prepared = prepare(arguments, environment, host, Files::name_only);
     if (prepared.command.executable.empty() && !prepared.command.launcher_at)
@@ -296,7 +290,7 @@ int dry_run(const Arguments& arguments, const Console& console) {
 }
 
 int preflight_only(const Arguments& arguments, const Console& console) {
-    const Environment environment = environment_map();
+    const Environment environment = own_environment();
     const SystemHost host(environment);
     const Prepared prepared = prepare(arguments, environment, host, Files::name_only);
     if (prepared.command.executable.empty() && !prepared.command.launcher_at)

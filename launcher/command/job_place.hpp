@@ -23,9 +23,7 @@ struct JobPlace {
 };
 
 /// The place of a toporun that srun started, one a task. Alone outside of a Slurm step, and where
-/// what Slurm tells does not fit together.
-/// `typed`: the toporun has a terminal. That is a shell that srun --pty started, one task whose
-/// commands no other task has; not what srun starts from within it, which has the variable too.
-JobPlace job_place(const Environment& environment, bool typed = false);
+/// what Slurm tells does not fit together (task_of_step).
+JobPlace job_place(const Environment& environment);
 
 }  // namespace toporun::launcher

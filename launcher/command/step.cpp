@@ -60,10 +60,26 @@ std::optional<Step> step_of(const Environment& environment) {
     step.tasks = positive_count(variable(environment, "SLURM_STEP_NUM_TASKS"));
     step.node = place(environment, "SLURM_NODEID");
     step.task = place(environment, "SLURM_PROCID");
+    step.local_task = place(environment, "SLURM_LOCALID");
     if (step.node)
         step.tasks_here =
             tasks_on_node(variable(environment, "SLURM_STEP_TASKS_PER_NODE"), *step.node);
     return step;
+}
+
+std::optional<Step> task_of_step(const Environment& environment) {
+    if (!variable(environment, "SLURM_PTY_PORT").empty()) return std::nullopt;
+    const auto step = step_of(environment);
+    if (!step || !step->node || !step->task || !step->local_task) return std::nullopt;
+    const auto below = [](const std::optional<int>& number, const std::optional<int>& count) {
+        return !count || *number < *count;
+    };
+    const int nodes = step->nodes.value_or(1);
+    const int here = step->tasks_here.value_or(1);
+    const bool fits = *step->node < nodes && *step->local_task < here &&
+                      below(step->task, step->tasks) &&
+                      (!step->tasks || (here <= *step->tasks && nodes <= *step->tasks));
+    return fits ? step : std::nullopt;
 }
 
 }  // namespace toporun::launcher

@@ -19,12 +19,6 @@
 namespace toporun::launcher {
 namespace {
 
-std::optional<int> small_number(const Environment& environment, const char* name) {
-    const auto number = to_integer(variable(environment, name));
-    if (!number || *number < 0 || *number >= 1 << 20) return std::nullopt;
-    return static_cast<int>(*number);
-}
-
 std::vector<std::string> hosts_of_step(const Environment& environment, int nodes) {
     for (const char* name : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"}) {
         try {
@@ -39,24 +33,16 @@ std::vector<std::string> hosts_of_step(const Environment& environment, int nodes
 
 /// Where this task stands in the step. False where that is not certain.
 bool read_place(Gaps& gaps, const Environment& environment) {
-    // A shell that somebody types into (srun --pty) is one task; what the others do is not known.
-    if (!variable(environment, "SLURM_PTY_PORT").empty()) return false;
     // Of several components (srun A : B) each has its own count of tasks.
     if (!variable(environment, "SLURM_HET_SIZE").empty()) return false;
-    const auto step = step_of(environment);
-    const auto local = small_number(environment, "SLURM_LOCALID");
-    if (!step || !step->nodes || !step->tasks || !step->node || !step->task || !step->tasks_here ||
-        !local)
-        return false;
+    const auto step = task_of_step(environment);
+    if (!step || !step->nodes || !step->tasks || !step->tasks_here) return false;
     gaps.nodes = *step->nodes;
     gaps.node = *step->node;
     gaps.tasks = step->tasks;
     gaps.task = *step->task;
-    gaps.local_task = *local;
+    gaps.local_task = *step->local_task;
     gaps.tasks_here = *step->tasks_here;
-    if (gaps.task >= *gaps.tasks || gaps.node >= gaps.nodes || gaps.local_task >= gaps.tasks_here ||
-        gaps.tasks_here > *gaps.tasks || gaps.nodes > *gaps.tasks)
-        return false;
     gaps.evidence = fmt::format("task {} of {} (SLURM_PROCID, SLURM_STEP_NUM_TASKS), node {} of {}",
                                 gaps.task, *gaps.tasks, gaps.node, gaps.nodes);
     if (gaps.nodes == 1) return true;

@@ -34,11 +34,8 @@ TEST_CASE("the place of a toporun that srun started") {
     CHECK(job_place(step({{"SLURM_RESTART_COUNT", "0"}})).job == "4711.2");
 }
 
-TEST_CASE("a shell that somebody types into is alone, what srun starts from it is not") {
-    const Environment shell = step({{"SLURM_PTY_PORT", "40123"}});
-    CHECK_FALSE(job_place(shell, true).shared());
-    CHECK(job_place(shell, false).shared());
-    CHECK(job_place(step(), true).shared());
+TEST_CASE("a shell that somebody types into is alone") {
+    CHECK_FALSE(job_place(step({{"SLURM_PTY_PORT", "40123"}})).shared());
 }
 
 TEST_CASE("alone outside of a step and where the variables do not fit") {
@@ -52,6 +49,8 @@ TEST_CASE("alone outside of a step and where the variables do not fit") {
         {"node beyond the step", step({{"SLURM_NODEID", "3"}})},
         {"local task beyond the node", step({{"SLURM_LOCALID", "2"}})},
         {"a negative local task", step({{"SLURM_LOCALID", "-1"}})},
+        {"task beyond the step", step({{"SLURM_PROCID", "5"}})},
+        {"more tasks here than in the step", step({{"SLURM_STEP_TASKS_PER_NODE", "9(x3)"}})},
         {"no number", step({{"SLURM_PROCID", "x"}})},
         {"no job", step({{"SLURM_JOB_ID", ""}})},
     };
