@@ -138,12 +138,18 @@ std::optional<int> claim_node(const std::string& run_directory, const JobPlace& 
         if (node < 1 || node >= nodes) continue;
         // Ended nodes have no .start any more.
         struct stat info {};
-        if (::lstat(path(node, Kind::whole).c_str(), &info) == 0 ||
-            ::lstat(path(node, Kind::part).c_str(), &info) == 0)
-            continue;
-        const Descriptor file(::open(path(node, Kind::start).c_str(), kFlags, 0644));
-        if (file) return node;
-        if (errno != EEXIST) return std::nullopt;
+        const auto ended = [&] {
+            return ::lstat(path(node, Kind::whole).c_str(), &info) == 0 ||
+                   ::lstat(path(node, Kind::part).c_str(), &info) == 0;
+        };
+        if (ended()) continue;
+        const std::string start = path(node, Kind::start);
+        const Descriptor file(::open(start.c_str(), kFlags, 0644));
+        if (!file && errno != EEXIST) return std::nullopt;
+        if (!file) continue;
+        // A node that ended in between has left its file and taken its .start away.
+        if (!ended()) return node;
+        ::unlink(start.c_str());
     }
     return std::nullopt;
 }
