@@ -46,17 +46,32 @@ std::string gpu_kinds_text(const detect::Machine& machine) {
     return parts.empty() ? "none" : join(parts, ", ");
 }
 
+/// What the RDMA port's link speaks: ports of different ones do not reach each other.
+const char* link_layer(const detect::Nic& nic) {
+    using detect::NicKind;
+    if (nic.kind == NicKind::efa) return "EFA";
+    const bool infiniband = nic.kind == NicKind::infiniband || nic.kind == NicKind::ipoib ||
+                            std::any_of(nic.gids.begin(), nic.gids.end(),
+                                        [](const detect::Gid& gid) { return gid.type == "IB"; });
+    return infiniband ? "InfiniBand" : "RoCE";
+}
+
+/// "2 x InfiniBand (mlx5_0:1 mlx5_1:1), 1 x RoCE (mlx5_2:1)".
 std::string hcas_text(const detect::Machine& machine) {
     if (!machine.nics_known) return kNotKnown;
-    std::vector<std::string> names;
+    std::map<std::string, std::vector<std::string>> layers;
     for (const detect::Nic& nic : machine.nics)
         if (nic.rdma_device && detect::rdma_usable(nic))
-            names.push_back(nic.port ? fmt::format("{}:{}", *nic.rdma_device, *nic.port)
-                                     : *nic.rdma_device);
-    std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
-        return compare_by_number(a, b) < 0;
-    });
-    return names.empty() ? "none" : join(names, " ");
+            layers[link_layer(nic)].push_back(
+                nic.port ? fmt::format("{}:{}", *nic.rdma_device, *nic.port) : *nic.rdma_device);
+    std::vector<std::string> parts;
+    for (auto& [layer, names] : layers) {
+        std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+            return compare_by_number(a, b) < 0;
+        });
+        parts.push_back(fmt::format("{} x {} ({})", names.size(), layer, join(names, " ")));
+    }
+    return parts.empty() ? "none" : join(parts, ", ");
 }
 
 /// Of the interfaces that NCCL would take and of those behind RDMA ports.

@@ -120,7 +120,7 @@ TEST_CASE("what differs is named with its nodes") {
              facts.machine.nics.front().port = 1;
          },
          "nodes-differ-hcas",
-         "nodes differ in the RDMA devices: none on n0, n1, n3; mlx5_0:1 on n2"},
+         "nodes differ in the RDMA devices: none on n0, n1, n3; 1 x RoCE (mlx5_0:1) on n2"},
         {"a setting",
          [](RunFacts& facts) {
              env::Setting setting;
@@ -144,6 +144,35 @@ TEST_CASE("what differs is named with its nodes") {
         CHECK_FALSE(found.front().effect.empty());
         CHECK_FALSE(found.front().fix.empty());
     }
+}
+
+TEST_CASE("the number of RDMA ports and what their links speak are compared") {
+    const auto with_ports = [](std::initializer_list<detect::NicKind> kinds) {
+        RunFacts facts = run();
+        for (const detect::NicKind kind : kinds) {
+            detect::Nic nic;
+            nic.rdma_device = nic.name = fmt::format("mlx5_{}", facts.machine.nics.size());
+            nic.kind = kind;
+            nic.port = 1;
+            nic.port_state = "active";
+            facts.machine.nics.push_back(nic);
+        }
+        return facts;
+    };
+    using enum detect::NicKind;
+    const auto found = compared({with_ports({infiniband, infiniband, roce}),
+                                 with_ports({infiniband, infiniband, roce}),
+                                 with_ports({infiniband, infiniband, infiniband}),
+                                 with_ports({infiniband, ipoib}), with_ports({efa})});
+    REQUIRE(found.size() == 1);
+    const std::size_t before = run().machine.nics.size();
+    const auto name = [&](std::size_t i) { return fmt::format("mlx5_{}:1", before + i); };
+    const std::string two = name(0) + " " + name(1);
+    CHECK(found.front().what ==
+          fmt::format("nodes differ in the RDMA devices: 2 x InfiniBand ({0}), 1 x RoCE ({1}) on "
+                      "n0, n1; 3 x InfiniBand ({0} {1}) on n2; 2 x InfiniBand ({0}) on n3; 1 x EFA "
+                      "({2}) on n4",
+                      two, name(2), name(0)));
 }
 
 TEST_CASE("names of RDMA devices cost bandwidth at most") {
