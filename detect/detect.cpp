@@ -1,6 +1,9 @@
 #include "detect/detect.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "detect/files.hpp"
@@ -45,6 +48,40 @@ Machine detect_machine(const Sources& sources) {
         machine.notes.emplace_back("NCCL's plugins are known in part: the search took too long");
     complete_paths(pci, machine);
     return machine;
+}
+
+void detect_own_part(const Sources& sources, Machine& machine) {
+    const Files files(sources.root);
+    CpuSet all;
+    for (const Core& core : machine.cpu.cores) all = all | core.pus;
+    machine.cpu.allowed = allowed_cpus(files, all);
+    machine.limits = detect_limits(files);
+}
+
+std::string sight_of_process() {
+    std::string text;
+    std::array<char, 256> target{};
+    for (const char* name : {"cgroup", "ipc", "mnt", "net", "pid", "user"}) {
+        const ssize_t length = ::readlink((std::string("/proc/self/ns/") + name).c_str(),
+                                          target.data(), target.size());
+        text.append(target.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
+        text += '\n';
+    }
+    // access(2) asks the device controller of the cgroup too and wakes no device.
+    const Files files("");
+    const auto add = [&](const std::string& directory, std::string_view start) {
+        for (const std::string& name : files.list(directory)) {
+            if (!name.starts_with(start)) continue;
+            const bool open = ::access((directory + "/" + name).c_str(), R_OK | W_OK) == 0;
+            text += name + (open ? "+\n" : "-\n");
+        }
+    };
+    add("/dev", "nvidia");
+    add("/dev", "kfd");
+    add("/dev", "dxg");
+    for (const char* directory : {"/dev/nvidia-caps", "/dev/dri", "/dev/infiniband"})
+        add(directory, "");
+    return text;
 }
 
 }  // namespace toporun::detect

@@ -46,4 +46,12 @@ struct Sources {
 /// fork one helper, which is waited for no longer than Sources::nvml_limit.
 Machine detect_machine(const Sources& sources);
 
+/// What holds for this process alone, in a machine that another process of this host has detected
+/// from the same sources: the CPUs that it may use and its limits.
+void detect_own_part(const Sources& sources, Machine& machine);
+
+/// What else one process of a host may see otherwise than another, as text: its namespaces, and
+/// which device files of GPUs and adapters it may open. Equal texts: equal hardware.
+std::string sight_of_process();
+
 }  // namespace toporun::detect

@@ -156,6 +156,12 @@ HwlocCpu hwloc_cpu(const std::string& root, const Files& files, std::vector<std:
 
 }  // namespace
 
+CpuSet allowed_cpus(const Files& files, const CpuSet& known) {
+    const CpuSet allowed = bounded_by(known, read_cgroup_cpus(files));
+    // The mask last: it is what the scheduler obeys.
+    return bounded_by(allowed, files.real() ? affinity_mask() : mask_of_tree(files));
+}
+
 Cpu detect_cpu(const std::string& root, const Files& files, std::vector<std::string>& notes) {
     Cpu cpu;
     read_cpuinfo(files, cpu);
@@ -165,9 +171,7 @@ Cpu detect_cpu(const std::string& root, const Files& files, std::vector<std::str
     cpu.numa_nodes = std::move(topology.numa_nodes);
     cpu.cores = std::move(topology.cores);
     cpu.numa_distances = numa_distances(files, cpu.numa_nodes);
-    cpu.allowed = bounded_by(topology.allowed, read_cgroup_cpus(files));
-    // The mask last: it is what the scheduler obeys.
-    cpu.allowed = bounded_by(cpu.allowed, files.real() ? affinity_mask() : mask_of_tree(files));
+    cpu.allowed = allowed_cpus(files, topology.allowed);
     return cpu;
 }
 

@@ -13,4 +13,7 @@ namespace toporun::detect {
 /// of its cgroup and its affinity mask, whichever is smaller. `root` as in Sources.
 Cpu detect_cpu(const std::string& root, const Files& files, std::vector<std::string>& notes);
 
+/// Those PUs alone, of the `known` ones; an empty set is unknown.
+CpuSet allowed_cpus(const Files& files, const CpuSet& known);
+
 }  // namespace toporun::detect

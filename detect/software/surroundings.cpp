@@ -197,6 +197,12 @@ std::string hypervisor(const Files& files, const Machine& machine) {
 
 }  // namespace
 
+bool tells_surroundings(std::string_view variable) {
+    const auto is_it = [&](std::string_view name) { return name == variable; };
+    return !first_word(kContainerVariables, is_it).empty() ||
+           !first_word(kSchedulerVariables, is_it).empty();
+}
+
 void detect_surroundings(const Files& files, const std::vector<std::string>& variables,
                          Machine& machine) {
     const std::string membership = files.read("/proc/self/cgroup", 65536).value_or("");

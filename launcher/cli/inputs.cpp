@@ -20,9 +20,12 @@
 #include "detect/import/sys_tree.hpp"
 #include "detect/machine_toml.hpp"
 #include "detect/software/nccl_conf.hpp"
+#include "detect/software/surroundings.hpp"
 #include "env/inputs.hpp"
 #include "env/interface_model.hpp"
 #include "launcher/command/host.hpp"
+#include "launcher/command/node_share.hpp"
+#include "launcher/version.hpp"
 #include "profiles/knowledge.hpp"
 
 namespace toporun::launcher {
@@ -144,8 +147,44 @@ std::optional<int> gid_index(const Environment& environment) {
     return index < 0 || index > 255 ? std::nullopt : std::optional(static_cast<int>(index));
 }
 
+/// Everything that decides on what detection finds, but for the machine itself.
+std::string look_key(const detect::Sources& sources) {
+    std::string key = fmt::format("{}\n{}", kVersion, detect::sight_of_process());
+    const auto add = [&](const auto& value) { key += fmt::format("{}\x1e", value); };
+    for (const auto* list : {&sources.library_path, &sources.destinations}) {
+        add(list->size());
+        for (const std::string& word : *list) add(word);
+    }
+    // Slurm gives one task of a node variables that the others do not have.
+    for (const std::string& name : sources.variables)
+        if (detect::tells_surroundings(name)) add(name);
+    for (const auto* word :
+         {&sources.nvml_library, &sources.preload, &sources.program, &sources.home,
+          &sources.conf_file, &sources.topology_file, &sources.cache_directory})
+        add(*word);
+    add(sources.gid_index.value_or(-1));
+    return key;
+}
+
+/// One rank of the node looks for all that would find the same.
+detect::Machine look_once(const detect::Sources& sources, const NodeShare& share) {
+    std::optional<detect::Machine> own;
+    const std::string text = share.once("machine", look_key(sources), [&] {
+        own = detect::detect_machine(sources);
+        return detect::machine_to_toml(*own);
+    });
+    if (own) return std::move(*own);
+    try {
+        detect::Machine machine = detect::machine_from_toml(text, "another rank's look");
+        detect::detect_own_part(sources, machine);
+        return machine;
+    } catch (const Error&) {
+        return detect::detect_machine(sources);
+    }
+}
+
 detect::Machine this_machine(const Environment& environment, const std::string& program, bool deep,
-                             const std::string& rendezvous) {
+                             const std::string& rendezvous, const NodeShare* share) {
     detect::Sources sources;
     sources.nvml_library = nvml_library(environment);
     for (const std::string& directory : split(value(environment, "LD_LIBRARY_PATH"), ':'))
@@ -165,7 +204,7 @@ detect::Machine this_machine(const Environment& environment, const std::string& 
         sources.cache_directory = cache + "/toporun";
     else if (sources.home.starts_with('/'))
         sources.cache_directory = sources.home + "/.cache/toporun";
-    return detect::detect_machine(sources);
+    return share == nullptr ? detect::detect_machine(sources) : look_once(sources, *share);
 }
 
 /// A part for join_captures.
@@ -213,7 +252,8 @@ std::string shell_python(const Environment& environment) {
 }
 
 detect::Machine read_machine(const Arguments& arguments, const Environment& environment,
-                             const std::string& program, bool deep, const std::string& rendezvous) {
+                             const std::string& program, bool deep, const std::string& rendezvous,
+                             const NodeShare* share) {
     detect::Machine machine;
     if (arguments.machine_files.size() > 1)
         throw Error("--machine was given twice", {}, "a saved machine is one file");
@@ -223,7 +263,7 @@ detect::Machine read_machine(const Arguments& arguments, const Environment& envi
         const std::string& file = arguments.machine_files.front();
         machine = detect::machine_from_toml(read_text_file(file), file);
     } else {
-        machine = this_machine(environment, program, deep, rendezvous);
+        machine = this_machine(environment, program, deep, rendezvous, share);
     }
     if (!arguments.nccl_version.empty()) {
         const std::string& version = arguments.nccl_version;

@@ -12,6 +12,8 @@
 /// What the actions read before they decide.
 namespace toporun::launcher {
 
+class NodeShare;
+
 using Environment = std::map<std::string, std::string>;
 
 /// The process environment as a map, and its strings as they stand.
@@ -28,11 +30,11 @@ std::string shell_python(const Environment& environment);
 /// The machine: from --machine FILE and --from FILE, else this one. `program` is the file whose
 /// NCCL is looked for, "" unknown; `deep` takes the time for a whole search. The kernel is asked
 /// for its route to `rendezvous`, else to MASTER_ADDR, where that is an address: a name would have
-/// to be looked up first. --nccl-version replaces the version found. Throws Error when a named file
-/// cannot be read.
+/// to be looked up first. --nccl-version replaces the version found. With `share` ranks of this
+/// node look at it once for all. Throws Error when a named file cannot be read.
 detect::Machine read_machine(const Arguments& arguments, const Environment& environment,
                              const std::string& program, bool deep,
-                             const std::string& rendezvous = "");
+                             const std::string& rendezvous = "", const NodeShare* share = nullptr);
 
 /// The NVML that is asked: TOPORUN_NVML_LIBRARY, else the driver's.
 std::string nvml_library(const Environment& environment);

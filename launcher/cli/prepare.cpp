@@ -14,6 +14,7 @@
 #include "launcher/cli/knowledge.hpp"
 #include "launcher/command/families.hpp"
 #include "launcher/command/loader_option.hpp"
+#include "launcher/command/node_share.hpp"
 #include "launcher/command/program.hpp"
 #include "launcher/command/site.hpp"
 #include "launcher/fill/fill_in.hpp"
@@ -215,13 +216,13 @@ struct LeftOut {
 };
 
 LeftOut find_left_out(Prepared& prepared, const Environment& inner, const FillOptions& options,
-                      const Host& host) {
+                      const Host& host, const NodeShare& share) {
     LeftOut left_out;
     left_out.gaps = find_gaps(prepared.command, inner);
     if (left_out.gaps.gap == Gap::none) return left_out;
     const bool config = left_out.gaps.gap == Gap::ranks && options.tf_config;
     if (is_left(options, left_out.gaps, inner) && !config) return left_out;  // nobody is asked
-    left_out.facts = look_up_meeting(left_out.gaps, inner, host);
+    left_out.facts = look_up_meeting(left_out.gaps, inner, host, share);
     env::Job& job = prepared.command.job;
     const bool counts = left_out.gaps.gap == Gap::rendezvous && left_out.gaps.rendezvous.nodes;
     if (counts) job.nodes = left_out.gaps.nodes;
@@ -310,14 +311,17 @@ void look_and_decide(Prepared& prepared, const Arguments& arguments, const Envir
     const Environment inner = variables_of_ranks(prepared.command, environment);
     read_loader_words(prepared, arguments);
     const FillOptions fill_options{arguments.options.leave, arguments.export_tf_config};
+    // --dry-run leaves nothing behind, and a node's agent is alone.
+    const NodeShare share =
+        files == Files::make && node == nullptr ? NodeShare::among_ranks(environment) : NodeShare();
     LeftOut left_out;
     attempt(problems, "what was left out of the launch is not filled in", [&] {
         if (node == nullptr && !runs_inside(prepared.command))
-            left_out = find_left_out(prepared, inner, fill_options, host);
+            left_out = find_left_out(prepared, inner, fill_options, host, share);
     });
     const auto look = [&] {
         prepared.machine = read_machine(arguments, environment, prepared.command.program, false,
-                                        prepared.command.job.rendezvous);
+                                        prepared.command.job.rendezvous, &share);
     };
     if (arguments.machine_files.empty() && arguments.captures.empty()) {
         if (!attempt(problems, "nothing is chosen, the machine could not be read", look)) return;
@@ -370,7 +374,7 @@ void look_and_decide(Prepared& prepared, const Arguments& arguments, const Envir
     attempt(problems, "the launch line was not checked", [&] {
         LineFacts facts;
         if (arguments.machine_files.empty() && arguments.captures.empty())  // of this host
-            facts = look_up_line(questions_on_line(prepared.command, told), told, host);
+            facts = look_up_line(questions_on_line(prepared.command, told), told, host, share);
         const bool on_nodes =
             runs_inside(prepared.command) && filled_in_on_nodes(prepared.command, inner);
         for (env::Finding& finding : preflight(prepared.command, told, prepared.machine, facts))

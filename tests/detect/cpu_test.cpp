@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <thread>
 
+#include "detect/detect.hpp"
+#include "detect/machine_toml.hpp"
 #include "detect/processor/hwloc_report.hpp"
 #include "detect/processor/limits.hpp"
 #include "detect/software/platform.hpp"
@@ -300,6 +302,27 @@ TEST_CASE("container and virtual machine need evidence") {
     CHECK(at("/sys/class/dmi/id/product_name", "p5.48xlarge\n").product == "p5.48xlarge");
     CHECK(at("/sys/firmware/devicetree/base/model", "Grace\x1b").product == "Grace\\x1b");
     CHECK(at("/proc/sys/kernel/osrelease", "6.1.0\n").software.kernel == "6.1.0");
+}
+
+TEST_CASE("what another process of this machine has found is this one's with its own mask") {
+    const Machine machine = detect::detect_machine({});
+    Machine told = detect::machine_from_toml(detect::machine_to_toml(machine), "told");
+    told.cpu.allowed = {};
+    told.limits = {};
+    detect::detect_own_part({}, told);
+    CHECK(told.limits.shm_free_bytes);
+    told.limits.shm_free_bytes = machine.limits.shm_free_bytes;
+    CHECK(told == machine);
+    CHECK(detect::sight_of_process() == detect::sight_of_process());
+}
+
+TEST_CASE("the PUs of a process are those of its mask, and all where that is unknown") {
+    const Tree tree;
+    tree.processors(2, 4);
+    const detect::CpuSet all = detect::CpuSet::parse("0-15");
+    CHECK(detect::allowed_cpus(Files(tree.root()), all) == all);
+    tree.write("/proc/self/status", "Name:\tx\nCpus_allowed_list:\t2-3\n");
+    CHECK(detect::allowed_cpus(Files(tree.root()), all).text() == "2-3");
 }
 
 TEST_CASE("this machine is detected without a complaint of the reader") {

@@ -34,6 +34,7 @@ NIC Legend:
 PROGRAMS = os.environ.get("TOPORUN_TEST_PROGRAMS", ".")
 RECORD_SIGNALS = os.path.join(PROGRAMS, "record_signals")
 NVML_WITH_PROCESS = os.path.join(PROGRAMS, "libnvml_with_process.so")
+COUNTING_NVML = os.path.join(PROGRAMS, "libnvml_that_counts.so")
 HANGING_NVML = os.path.join(PROGRAMS, "libnvml_that_hangs.so")
 DEADLINE_S = 60  # generous: two busy cores
 ALLOWED_LEFT_OVER_S = 5  # a killed supervisor must not leave a process for longer

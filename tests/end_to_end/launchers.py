@@ -10,7 +10,6 @@ import harness
 from harness import TOPORUN, Case
 
 HYDRA = shutil.which("mpiexec.hydra")
-COUNTING_NVML = os.path.join(harness.PROGRAMS, "libnvml_that_counts.so")
 NO_HYDRA = None if HYDRA else "MPICH is not installed (mpiexec.hydra)"
 
 
@@ -150,7 +149,7 @@ class Detections(HydraHelpers, Case):
     def looks(self, ranks):
         calls = os.path.join(self.directory, "calls")
         done = self.run_command([TOPORUN, *self.hydra("-n", str(ranks), "sh", "-c", "echo $PMI_RANK")],
-                                env=self.variables(TOPORUN_NVML_LIBRARY=COUNTING_NVML, TOPORUN_TEST_NVML_CALLS=calls))
+                                env=self.variables(TOPORUN_NVML_LIBRARY=harness.COUNTING_NVML, TOPORUN_TEST_NVML_CALLS=calls))
         self.assertEqual(done.returncode, 0, done)
         self.assertEqual(sorted(int(number) for number in done.stdout.split()), list(range(ranks)))
         self.assertEqual(len(self.ranks()), ranks)
@@ -162,6 +161,20 @@ class Detections(HydraHelpers, Case):
         one = self.looks(1)
         self.assertGreaterEqual(one, 1)
         self.assertEqual(self.looks(64), one)
+
+    def test_sixty_four_toporuns_at_once(self):
+        """toporun in front of each rank, behind a script or not: one looks for all, a later command anew."""
+        calls = os.path.join(self.directory, "calls")
+        toporun = f"{TOPORUN} -q sh -c 'echo $PMI_RANK'"
+        for script, looks in ((toporun, 1), (f"{toporun}; :", 1), (f"{toporun}; [ $PMI_RANK != 1 ] || {toporun}", 2)):
+            with self.subTest(script=script):
+                done = self.run_command(self.hydra("-n", "64", "sh", "-c", script),
+                                        env=self.variables(TOPORUN_NVML_LIBRARY=harness.COUNTING_NVML,
+                                                           TOPORUN_TEST_NVML_CALLS=calls))
+                self.assertEqual(done.returncode, 0, done)
+                self.assertEqual({int(number) for number in done.stdout.split()}, set(range(64)))
+                self.assertEqual(os.path.getsize(calls), looks)
+                os.remove(calls)
 
 
 class DryRun(Case):

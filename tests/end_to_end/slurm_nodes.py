@@ -51,6 +51,20 @@ class Ranks(NodeHelpers, SlurmCase):
         self.assertEqual([node["tasks_ended"] for node in report["node_reports"]], [TASKS_PER_NODE] * 2)
         self.assert_one_file_a_node(self.run_directories()[0])
 
+    def test_one_looks_at_the_machine_of_a_node(self):
+        """64 tasks at once, 32 a node, on the few CPUs that there are."""
+        calls = os.path.join(self.directory, "calls")
+        options = ["-N2", "-n64", "--overcommit"]
+        words = ["sh", "-c", "echo $SLURM_PROCID"]
+        for form in ([TOPORUN, *words], ["sh", "-c", f"{TOPORUN} {shlex.join(words)}; :"]):
+            done = self.run_command(["srun", *options, *form],
+                                    env=self.variables(TOPORUN_NVML_LIBRARY=harness.COUNTING_NVML,
+                                                       TOPORUN_TEST_NVML_CALLS=calls))
+            self.assertEqual(done.returncode, 0, done)
+            self.assertEqual(sorted(int(number) for number in done.stdout.split()), list(range(64)))
+            self.assertEqual(os.path.getsize(calls), 2)
+            os.remove(calls)
+
     def test_one_speaks_for_all(self):
         done = self.run_command(["srun", "-N2", f"--ntasks-per-node={TASKS_PER_NODE}", TOPORUN, "python3", "-c", "1"])
         self.assertLessEqual(len(done.own_lines()), 15, done)
