@@ -1,6 +1,5 @@
 #include "launcher/cli/run.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,7 +12,6 @@
 #include <ctime>
 #include <set>
 
-#include "base/descriptors.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "env/explain.hpp"
@@ -37,6 +35,9 @@ namespace {
 constexpr int kNotFound = 127;
 constexpr int kCannotRun = 126;
 constexpr int kFailedBeforeStart = 125;
+/// srun's second Ctrl-C sends SIGINT, and SIGKILL some 15 ms later to what is still there: then the
+/// step would end with 137 and not as the command did (Slurm 22.05).
+constexpr double kAbortedStepWait = 0.01;
 
 /// A wait status as if the command had exited with `code`.
 constexpr int exited(int code) {
@@ -249,7 +250,9 @@ int run_command(const Arguments& arguments, const InheritedSignals& inherited,
         remove_private_directory(prepared.private_directory);
         return end.status;
     }
-    const double wait_s = arguments.report_wait_s + (arguments.reap ? kReapSeconds : 0);
+    const bool aborted = end.interrupted && !step_place.job.empty();
+    const double wait_s = aborted ? std::min(kAbortedStepWait, arguments.report_wait_s)
+                                  : arguments.report_wait_s + (arguments.reap ? kReapSeconds : 0);
     const ReportState state =
         finish_observer(observer, end.status, wait_s, [&] { return pending_end(inherited) != 0; });
     if (state != ReportState::written)

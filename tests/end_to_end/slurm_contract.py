@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import select
 import shlex
 import signal
 import unittest
@@ -76,15 +77,16 @@ class Surroundings(ContractHelpers, SlurmCase):
         for result in results:
             self.assertEqual((result.returncode, result.stdout), (3, libraries.encode() + b"\n"), result)
 
-    def test_standard_input_closed(self):
-        """Bare srun 22.05 waits for ever when it has words of a task and its own stream for them is closed: that
-        leaves standard output, and standard error where somebody inside the step says something."""
-        outcome = self.compare_results(lambda words: self.in_bash('"$@" <&-', [*words, "sh", "-c",
-                                                                               "echo words; exit 3"]))
-        self.assertEqual(outcome, (3, b"words\n"))
-        outside = [self.in_bash('"$@" 2>&-', [*prefix, *SRUN, "sh", "-c", "echo words; exit 3"])
-                   for prefix in harness.PREFIXES]
-        self.assertEqual(outside, [(3, b"words\n")] * 2)
+    def test_closed_streams(self):
+        """Bare srun 22.05 waits for ever when it has words of a task and its own stream for them is closed. A task
+        cannot see that, so inside the step toporun has to be told to say nothing."""
+        for streams, script, result in (("<&-", "echo words; exit 3", (3, b"words\n")), (">&-", "exit 3", (3, b"")),
+                                        ("<&- >&-", "exit 3", (3, b""))):
+            with self.subTest(streams=streams):
+                self.assertEqual(self.compare_results(
+                    lambda words: self.in_bash(f'"$@" {streams}', [*words, "sh", "-c", script])), result)
+        for words in (SRUN, [*SRUN, TOPORUN, "-q"], [TOPORUN, *SRUN]):
+            self.assertEqual(self.in_bash('"$@" 2>&-', [*words, "sh", "-c", "echo words; exit 3"]), (3, b"words\n"))
 
     def test_standard_input(self):
         outcome = self.compare_results(lambda words: self.in_bash('seq 20000 | "$@"', [*words, "md5sum"]))
@@ -93,6 +95,18 @@ class Surroundings(ContractHelpers, SlurmCase):
     def test_a_reader_that_goes_away(self):
         outcome = self.compare_results(lambda words: self.in_bash('"$@" 2>/dev/null | head -n 1', [*words, "seq", "9"]))
         self.assertEqual(outcome, (0, b"1\n"))
+
+    def test_a_reader_that_leaves_a_full_pipe(self):
+        """srun throws away what nobody reads any more; the task does not notice."""
+        def run(words):
+            reading, writing = os.pipe()
+            running = self.start([*words, "sh", "-c", "seq 1000000; exit 3"], stdout=writing)
+            wait_until(lambda: not select.select([], [writing], [], 0)[1], "a full pipe")
+            os.close(reading)
+            status = running.finish().returncode
+            os.close(writing)
+            return status
+        self.assertEqual(self.compare_results(run), 3)
 
     def test_arguments(self):
         odd = ["", " ", "-", "--", "-x", "a b", "quo'te\"", "$HOME", "*", "\\", "\t", "ä", "=", b"\xff\xfe", "new\nline"]
@@ -150,7 +164,7 @@ class Deliveries(ContractHelpers, SlurmCase):
 class Keys(ContractHelpers, SlurmCase):
     def test_ctrl_c(self):
         """The first makes srun tell the state of its tasks, the second within a second ends the step: SIGINT, and
-        SIGKILL some 50 ms later, which ends a task that has not ended yet, as toporun may be at its report."""
+        SIGKILL some 15 ms later, which ends a task that has not ended yet, bare or not."""
         def run(words):
             terminal = Terminal(self, [*words, "sh", "-c", "echo up-and-running; exec sleep 1000"])
             terminal.wait_for(b"up-and-running")
@@ -162,6 +176,16 @@ class Keys(ContractHelpers, SlurmCase):
         for form, words in FORMS.items():
             with self.subTest(form=form):
                 self.assertIn(run(words), (interrupted, killed))
+
+    def test_an_interrupted_task_does_not_wait_for_its_report(self):
+        """What comes next is SIGKILL, and with it another status."""
+        running = self.start([*SRUN, TOPORUN, "--report-wait=1000", "sh", "-c", "echo ready; exec sleep 1000"])
+        wait_until(lambda: read_file(running.paths[0]), "the task")
+        observer = harness.child_named(self.task_named("toporun"), harness.OBSERVER_NAME)
+        os.kill(observer, signal.SIGSTOP)
+        step = self.cluster.ask("squeue", "-h", "-s", "-o", "%i")
+        self.cluster.ask("scancel", "--signal=INT", step)
+        self.assertEqual(running.finish().returncode, 128 + signal.SIGINT)
 
     def test_ctrl_z_and_fg(self):
         """srun alone stops: its tasks go on meanwhile."""
