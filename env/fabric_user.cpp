@@ -78,7 +78,9 @@ void missing_hca(const Inputs& inputs, const PortRoles& roles, std::vector<Findi
          lost.empty()
              ? fmt::format("for their data: {}", join(words, ", "))
              : fmt::format("the port nearest to GPU {} is not among them", join(lost, ", ")),
-         "the data of several GPUs shares what the list leaves, and goes there by farther paths",
+         used.empty() ? "the ports that are for the GPUs' data are idle"
+                      : "the data of several GPUs shares what the list leaves, and goes there by "
+                        "farther paths",
          writable ? fmt::format("export NCCL_IB_HCA={}", shell_word("=" + join(words, ",")))
                   : "unset NCCL_IB_HCA",
          "", "on all nodes; unless the other ports are on purpose for other jobs"});

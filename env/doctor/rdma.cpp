@@ -332,6 +332,9 @@ void iwarp_ports(const Patient& patient, Verdict& verdict) {
         if (nic.iwarp && (!list || parse_hca_list(*list).takes(nic))) taken.push_back(port);
     }
     if (taken.empty()) return;
+    std::vector<std::string> others;
+    for (const int port : usable_ports(patient))
+        if (!nic_at(patient, port).iwarp) others.push_back(port_name(nic_at(patient, port)));
     verdict.find(
         several_nodes(patient) ? Severity::broken : Severity::note,
         {.what = fmt::format("{} speak{} iWARP, which NCCL's RDMA transport does not",
@@ -340,9 +343,11 @@ void iwarp_ports(const Patient& patient, Verdict& verdict) {
                      "(ibv_devinfo)",
          .effect = "NCCL takes them for InfiniBand or RoCE and stops as it connects to "
                    "other nodes (NVIDIA/nccl issue 622)",
-         .fix = "export NCCL_IB_DISABLE=1",
-         .remark = "then TCP carries the data; Intel's E810 speaks RoCE with irdma's "
-                   "roce_ena=1"});
+         .fix = others.empty() ? "export NCCL_IB_DISABLE=1"
+                               : "export NCCL_IB_HCA=" + shell_word("=" + join(others, ",")),
+         .remark = others.empty() ? "then TCP carries the data; Intel's E810 speaks RoCE with "
+                                    "irdma's roce_ena=1"
+                                  : "Intel's E810 speaks RoCE with irdma's roce_ena=1"});
 }
 
 /// The variable that takes RDMA away, "" where none does.

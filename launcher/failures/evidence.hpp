@@ -52,6 +52,14 @@ struct Event {
     bool after_closing = false;  ///< the launcher had begun to end the ranks of this file
 };
 
+/// Whether a program that prints on afterwards has dealt with it: its own account, a lost
+/// connection, or what a shell says of one of its children.
+inline bool may_be_handled(const Event& event) {
+    return event.role == Role::cause || event.role == Role::lag || event.role == Role::ambiguous ||
+           event.role == Role::consequence ||
+           (event.role == Role::hint && event.line_id.starts_with("shell-"));
+}
+
 /// A row of torchrun's table of failures.
 struct TableRow {
     std::optional<int> rank;

@@ -179,9 +179,7 @@ bool FailureLog::in_missing_ranks(const PrefixedLine& line, Stream& stream) {
 /// An event that later lines may show to have been dealt with.
 void FailureLog::watch(std::size_t position, bool of_nccl, Stream& stream) {
     const Event& event = evidence_.events[position];
-    const bool may_be_handled = event.role == Role::cause || event.role == Role::lag ||
-                                event.role == Role::ambiguous || event.role == Role::consequence;
-    if (!may_be_handled || event.uncaught) return;
+    if (!may_be_handled(event) || event.uncaught) return;
     const Origin none;
     Stream& watched = of_nccl ? stream_of(none) : stream;  // what a program prints has no record
     if (watched.open.size() >= kMostOpen ||

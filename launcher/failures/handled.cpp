@@ -29,11 +29,6 @@ bool ended_well_before(const Event& event, const Evidence& evidence) {
         });
 }
 
-bool may_be_handled(const Event& event) {
-    return event.role == Role::cause || event.role == Role::lag || event.role == Role::ambiguous ||
-           event.role == Role::consequence;
-}
-
 /// The run went on after the event. An exception that looks as if it had ended its program is
 /// believed unless something else ended the run later: what a program has printed into a buffer
 /// appears behind its traceback.

@@ -348,16 +348,19 @@ std::optional<Verdict> judge(const Evidence& evidence, const Catalogue& catalogu
         return verdict_of(cause, events, evidence, ranks);
     };
     Verdict verdict = judged(*first);
-    constexpr std::size_t kMostRuns = 4;
-    for (std::size_t i = 0; i < causes.size() && i < kMostRuns; ++i) {
+    constexpr std::size_t kMostAttempts = 4;
+    for (std::size_t i = 0; i < causes.size() && i < kMostAttempts; ++i) {
         if (causes[i] == first) continue;
         const Verdict other = judged(*causes[i]);
         const bool same = other.cause == verdict.cause && other.rank == verdict.rank &&
                           other.node == verdict.node;
-        verdict.remarks.push_back(fmt::format("start {} of the ranks failed by {}{} [{}]",
-                                              causes[i]->attempt + 1, same ? "the same: " : "",
-                                              other.what, other.cause));
+        verdict.remarks.push_back(
+            fmt::format("attempt {} failed{}: {} [{}]", causes[i]->attempt + 1,
+                        same ? " in the same way" : "", other.what, other.cause));
     }
+    if (causes.size() > kMostAttempts)
+        verdict.remarks.push_back(
+            fmt::format("{} more attempts failed", causes.size() - kMostAttempts));
     return verdict;
 }
 

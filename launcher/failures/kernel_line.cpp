@@ -117,11 +117,13 @@ std::string bus_of(std::string_view text) {
 }  // namespace
 
 std::optional<LogTime> log_time(std::string_view line) {
-    constexpr std::size_t kFarthest = 200;
+    // Of the line's prefix, or of Slurm's `CANCELLED AT`: a message names dates of other things.
+    constexpr std::size_t kFarthest = 200, kLongestPrefix = 48;
     line = line.substr(0, kFarthest);
     using Reader = bool (*)(Cursor&, LogTime&);
     for (std::size_t i = 0; i < line.size(); ++i) {
         if (!begins_word(line, i)) continue;
+        if (i > kLongestPrefix && !line.substr(0, i).ends_with(" AT ")) continue;
         for (const Reader reader : {&iso_date, &named_month, &glog_date}) {
             Cursor at(line.substr(i));
             LogTime time;

@@ -106,7 +106,9 @@ bool is_of_another_day(const Event& kernel, const std::vector<Event>& events,
         near |= hours_apart(*time, *kernel.time) <= kDay;
     };
     for (const Event& event : events)
-        if (!event.of_kernel && event.role < Role::noise) look(event.time);
+        // Who ended the run came when it had hung for days, maybe.
+        if (!event.of_kernel && event.role != Role::external && event.role < Role::teardown)
+            look(event.time);
     for (const TableRow& row : evidence.table) look(row.time);
     return dated && !near;
 }

@@ -92,10 +92,10 @@ void add_incomplete(const LogSummary& log, Findings& found) {
     missing.resize(std::min(count, kMostNamed));
     env::Finding finding;
     finding.id = "log-init-incomplete";
-    finding.severity = env::Severity::broken;
+    finding.severity = env::Severity::note;
     finding.what = fmt::format(
-        "a communicator of {} ranks never came about: {} of them began, none was done; missing: "
-        "rank{} {}{}",
+        "in these logs a communicator of {} ranks never came about: {} of them began, none was "
+        "done; missing: rank{} {}{}",
         size, log.ranks.size(), count == 1 ? "" : "s", fmt::join(missing, ", "),
         count > kMostNamed ? fmt::format(" and {} more", count - kMostNamed) : "");
     finding.effect = "the ranks that began wait for those, until a time-out";

@@ -50,6 +50,7 @@ std::string gpu_kinds_text(const detect::Machine& machine) {
 const char* link_layer(const detect::Nic& nic) {
     using detect::NicKind;
     if (nic.kind == NicKind::efa) return "EFA";
+    if (nic.iwarp) return "iWARP";
     const bool infiniband = nic.kind == NicKind::infiniband || nic.kind == NicKind::ipoib ||
                             std::any_of(nic.gids.begin(), nic.gids.end(),
                                         [](const detect::Gid& gid) { return gid.type == "IB"; });

@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <string>
 #include <vector>
@@ -378,8 +379,39 @@ TEST_CASE("a restarted run is judged by its first attempt") {
     CHECK(verdict->rank == 1);
     REQUIRE(verdict->remarks.size() == 2);
     CHECK(verdict->remarks[0].find("restarted once") != std::string::npos);
-    CHECK(verdict->remarks[1].find("start 2 of the ranks failed by rank 0") != std::string::npos);
+    CHECK(verdict->remarks[1].find("attempt 2 failed: rank 0") != std::string::npos);
     CHECK(verdict->remarks[1].find("disk-full") != std::string::npos);
+}
+
+TEST_CASE("a child that a signal ended is no failure of a run that goes on") {
+    std::string text = "step 1 loss 2.1\nstep 2 loss 2.0\n";
+    for (const char* line : {"Killed\n", "Segmentation fault\n"}) {
+        CAPTURE(line);
+        CHECK(read_failures_of_text(text + line).verdict());
+        std::string more = text + line;
+        for (int i = 3; i < 9; ++i) more += fmt::format("step {} loss 1.{}\n", i, 9 - i);
+        CHECK_FALSE(read_failures_of_text(more).verdict());
+        CHECK_FALSE(read_failures_of_text(text + line + "Training finished\n").verdict());
+    }
+}
+
+TEST_CASE("a date within a message is not the time of its line") {
+    const std::string xid =
+        "[Tue Jun  3 10:00:00 2025] NVRM: Xid (PCI:0000:3b:00): 79, pid=77, name=python3, GPU has "
+        "fallen off the bus.\n";
+    const auto dated = read_failures_of_text(
+        xid +
+        "[rank3]: Traceback (most recent call last):\n[rank3]:   File \"/t.py\", line 3, in f\n"
+        "[rank3]: torch.AcceleratorError: CUDA error: unspecified launch failure while reading the "
+        "shard of 2023-01-01 00:00:00\n");
+    REQUIRE(dated.verdict());
+    CHECK(dated.verdict()->cause == "gpu-hardware");
+    const auto limit = read_failures_of_text(
+        xid +
+        "slurmstepd: error: *** JOB 7 ON gx01 CANCELLED AT 2025-06-05T10:00:00 DUE TO TIME LIMIT "
+        "***\n");
+    REQUIRE(limit.verdict());
+    CHECK(limit.verdict()->cause == "gpu-hardware");
 }
 
 TEST_CASE("lines that tell of something slow are findings, counted") {
