@@ -49,9 +49,9 @@ void make_printable(Machine& machine) {
          {&machine.hostname, &machine.vendor, &machine.product, &machine.board, &machine.cpu.model})
         cut_name(*name);
     for (Gpu& gpu : machine.gpus) {
-        cut_name(gpu.name);
         make_all_printable(gpu.name, gpu.vendor, gpu.pci_id, gpu.uuid, gpu.architecture,
                            gpu.throttle_reasons, gpu.fabric_state, gpu.fabric_status);
+        cut_name(gpu.name);  // what is printed is cut, so that a saved machine reads back equal
         for (GpuLink& link : gpu.links) make_printable(link.peer_kind);
     }
     for (Nic& nic : machine.nics) {
