@@ -100,7 +100,7 @@ CELLS = {
         "mpirun": "matrix.Streams.test_standard_input_of_launchers",
         "hydra": "matrix.Streams.test_standard_input_of_launchers",
         "torchrun": "matrix_torchrun.Streams.test_standard_input",
-        "slurm": f"{SLURM}Surroundings.test_standard_input {SLURM}Surroundings.test_standard_input_closed",
+        "slurm": f"{SLURM}Surroundings.test_standard_input {SLURM}Surroundings.test_closed_streams",
     },
     "standard output: a pipe, closed, a reader that goes away": {
         "plain": "streams.Pipes.test_a_pipe_ends_with_the_command streams.Pipes.test_a_reader_that_goes_away "
@@ -108,7 +108,7 @@ CELLS = {
         "closed, launchers": f"{HERE}test_mpirun {HERE}test_hydra {TORCHRUN}Surroundings.test_statuses",
         "a reader that goes away": "matrix.Streams.test_a_reader_that_goes_away "
                                    f"{TORCHRUN}ReaderOfEachForm.test_it_goes_away",
-        "slurm": f"{SLURM}Surroundings.test_a_reader_that_goes_away {SLURM}Surroundings.test_standard_input_closed",
+        "slurm": f"{SLURM}Surroundings.test_a_reader_that_goes_away {SLURM}Surroundings.test_closed_streams",
     },
     "arguments: line end, quote, empty, no UTF-8; 10,000 of them": {
         "plain": "inheritance.Arguments.test_odd_arguments inheritance.Arguments.test_ten_thousand_arguments",
