@@ -77,11 +77,12 @@ bool PastedInterfaces::same_machine(const Listing& a, const Listing& b) {
 void PastedInterfaces::merge(const Listing& from, Listing& into, std::vector<std::string>& notes) {
     for (const PastedInterface& pasted : from.interfaces) {
         const auto [found, added] = into.by_name.emplace(pasted.name, into.interfaces.size());
-        if (added)
+        if (added) {
             into.interfaces.push_back(pasted);
-        else
-            note_differences(into.interfaces[found->second], pasted, notes),
-                fill_in(into.interfaces[found->second], pasted);
+        } else {
+            note_differences(into.interfaces[found->second], pasted, notes);
+            fill_in(into.interfaces[found->second], pasted);
+        }
     }
 }
 

@@ -191,9 +191,10 @@ void unreachable_pick(const Patient& patient, Verdict& verdict) {
         remark = "as root; the host's address is on lo, of which NCCL takes 127.0.0.1";
     }
     for (const Setting& setting : patient.plan.settings)
-        if (setting.name == kSocketIfname && setting.value)
-            fix = fmt::format("export NCCL_SOCKET_IFNAME={}", shell_word(*setting.value)),
+        if (setting.name == kSocketIfname && setting.value) {
+            fix = fmt::format("export NCCL_SOCKET_IFNAME={}", shell_word(*setting.value));
             remark.clear();
+        }
     verdict.slow(
         {.what = fmt::format("NCCL by itself takes {}", and_list(bad)),
          .evidence = fmt::format("NCCL's own search gives {}", join(patient.plan.interfaces, ", ")),

@@ -144,6 +144,7 @@ std::string kind_text(bool is, const std::string& kind) {
 }
 
 std::string iommu_text(const detect::Software& software) {
+    if (software.iommu_mode == "default") return "the kernel's default, not told which";
     if (!software.iommu_mode.empty() || !software.iommu_translating) return software.iommu_mode;
     return *software.iommu_translating ? "translating" : "not translating";
 }
