@@ -145,14 +145,20 @@ class Ranks(LaunchHelpers, SlurmCase):
 
     def test_observers_that_are_ended_with_the_step(self):
         """As Slurm does with what is left of a step when its last task ends: what a node knew when its first rank
-        ended is in the report, and the next run there removes what the observer could not."""
+        ended, here after its last one began, is in the report, and the next run there removes what the observer could
+        not."""
         go = os.path.join(self.work, "go")
-        script = f"[ $SLURM_LOCALID = 0 ] && exit 0; until [ -e {go} ]; do sleep 0.1; done; exit 3"
+        awaited = f"{self.work}/began-$((SLURM_PROCID + 1))"
+        script = (f"if [ $SLURM_LOCALID = 0 ]; then awaited={awaited}; status=0; "
+                  f"else : >{self.work}/began-$SLURM_PROCID; awaited={go}; status=3; fi; "
+                  "until [ -e $awaited ]; do sleep 0.1; done; exit $status")
         running = self.start([TOPORUN, "srun", "-N2", "-n4", "--overcommit", "sh", "-c", script])
 
-        def parts():
-            return glob.glob(os.path.join(self.work, "toporun", "srun-*", "node-[12]-*.part"))
-        wait_until(lambda: len(parts()) == len(NODES), "what the nodes know")
+        def known():
+            parts = glob.glob(os.path.join(self.work, "toporun", "srun-*", "node-[12]-*.part"))
+            tasks = [task for part in parts for task in json.loads(read_file(part))["reports"]]
+            return sorted(rank["rank"] for task in tasks for rank in task["report"]["ranks"])
+        wait_until(lambda: known() == [0, 1, 2, 3], "what the nodes know")
         for pid in self.left_overs():
             if read_file(f"/proc/{pid}/comm").startswith(b"toporun-observe") and \
                     b"SLURM_NODEID=" in read_file(f"/proc/{pid}/environ"):
