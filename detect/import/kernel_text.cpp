@@ -79,9 +79,17 @@ std::optional<KernelName> kernel_name(std::string_view text) {
 /// Units of an IOMMU at work, in dmesg.
 bool names_iommu_unit(std::string_view text) {
     for (const std::string_view sign :
-         {"Adding to iommu group", "DMAR: IOMMU enabled", "AMD-Vi: ", "arm-smmu"})
+         {"Adding to iommu group", "iommu: Adding device", "DMAR: IOMMU enabled", "Directed I/O",
+          "AMD-Vi: ", "arm-smmu", "virtio_iommu"})
         if (text.find(sign) != std::string_view::npos) return true;
     return false;
+}
+
+/// After the drivers that are built in, those of IOMMUs among them, the kernel frees their memory
+/// and starts the first process (Linux init/main.c): a log from the first line to there is whole.
+bool ends_kernel_init(std::string_view text) {
+    return text.find("Freeing unused kernel") != std::string_view::npos ||
+           text.find(" as init process") != std::string_view::npos;
 }
 
 bool is_log_line(std::string_view text) {
@@ -100,7 +108,7 @@ Reading read_kernel(const Lines& lines) {
     Machine& machine = reading.machine;
     machine.gpus_known = machine.nics_known = false;
     std::string asked, domain;
-    bool told = false, unit = false, other_log_line = false;
+    bool told = false, unit = false, other_log_line = false, begun = false, whole = false;
     for (const PastedLine& line : lines.lines) {
         const auto command = command_line(line.text);
         const std::string type = default_domain(line.text);
@@ -115,18 +123,21 @@ Reading read_kernel(const Lines& lines) {
         if (balancing) machine.software.numa_balancing = balancing;
         const bool log = is_log_line(line.text), iommu = names_iommu_unit(line.text);
         unit = unit || iommu;
+        begun = begun || (log && name && !name->release.empty());
+        whole = whole || (begun && log && ends_kernel_init(line.text));
         other_log_line = other_log_line || (log && type.empty() && !iommu && !command &&
                                             line.text.find("ommu") == std::string::npos);
         reading.understood.push_back(command || !type.empty() || balancing || iommu || log || name);
     }
     // The kernel prints its default without an IOMMU too, as in most guests.
-    if (domain == "translating" && !unit && other_log_line) {
+    const bool none = whole && !unit && other_log_line;
+    if (domain == "translating" && !unit && other_log_line && !none) {
         domain.clear();
         machine.notes.emplace_back(
             "the kernel's log names no IOMMU: whether one translates is unknown");
     }
     std::string& mode = machine.software.iommu_mode;
-    mode = asked == "off" || domain.empty() ? asked : domain;
+    mode = none ? "off" : asked == "off" || domain.empty() ? asked : domain;
     if (!mode.empty()) machine.software.iommu_translating = mode == "translating";
     if (mode.empty() && told) mode = kIommuDefault;
     return reading;

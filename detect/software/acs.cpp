@@ -134,6 +134,8 @@ AcsRedirect acs_between(const AcsWay& a, const AcsWay& b, std::optional<bool> io
 std::optional<PciAddress> redirecting_root(const std::optional<AcsWay>& way) {
     if (!way || way->empty() || !way->back().root || way->back().redirects != true)
         return std::nullopt;
+    const auto unread = [](const AcsPort& port) { return !port.redirects.has_value(); };
+    if (std::any_of(way->begin(), way->end(), unread)) return std::nullopt;
     return way->back().address;
 }
 

@@ -30,7 +30,8 @@ using AcsWay = std::vector<AcsPort>;
 /// A way that ends below a root port was not seen whole: unknown.
 AcsRedirect acs_between(const AcsWay& a, const AcsWay& b, std::optional<bool> iommu_translating);
 
-/// The root port at the end of the way, where it redirects.
+/// The root port at the end of the way, where it redirects and nothing else on the way is unknown:
+/// what the IOMMU does then decides whether the way is changed.
 std::optional<PciAddress> redirecting_root(const std::optional<AcsWay>& way);
 
 /// GPU x GPU, off on the diagonal; a way that is nothing makes its pairs unknown. Empty when no

@@ -9,6 +9,10 @@ TEST_CASE("what the kernel tells of the IOMMU") {
     };
     const std::string boot = "BOOT_IMAGE=/vmlinuz-6.8 root=/dev/sda1 ro quiet";
     const std::string translated = "iommu: Default domain type: Translated\n";
+    const std::string begun =
+        "[    0.000000] Linux version 6.8.0-45-generic (x@y) (gcc) #45-Ubuntu SMP\n"
+        "[    0.4] smpboot: 8 CPUs\n";
+    const std::string ended = "[    1.9] Freeing unused kernel image (initmem) memory: 4724K\n";
     const std::vector<Row> rows = {
         {"pass-through", boot + " intel_iommu=on iommu=pt\n", "pass-through"},
         {"off", boot + " intel_iommu=off\n", "off"},
@@ -25,6 +29,20 @@ TEST_CASE("what the kernel tells of the IOMMU") {
              "[    0.6] eth0: link up\n",
          "translating"},
         {"a log without a unit", "[    0.4] smpboot: 8 CPUs\n[    0.5] " + translated, ""},
+        {"a whole log without a unit", begun + "[    0.5] " + translated + ended, "off"},
+        {"the same without the default", begun + ended, "off"},
+        {"the same, pass-through is asked for",
+         "[    0.0] Command line: " + boot + " iommu=pt\n" + begun + ended, "off"},
+        {"a whole log with a unit",
+         begun + "[    0.5] " + translated +
+             "[    0.6] pci 0000:00:00.0: Adding to iommu group 0\n" + ended,
+         "translating"},
+        {"a whole log of an older kernel with a unit",
+         begun + "[    0.5] " + translated +
+             "[    0.6] iommu: Adding device 0000:00:00.0 to group 0\n" + ended,
+         "translating"},
+        {"a log that stops before the drivers", begun + "[    0.5] " + translated, ""},
+        {"a log whose first lines are gone", "[    0.5] " + translated + ended, ""},
     };
     for (const Row& row : rows) {
         CAPTURE(row.name);
@@ -136,6 +154,33 @@ TEST_CASE("ACS out of lspci as far as it is certain") {
         CHECK((row.note.empty() || has_note(machine, row.note)));
         CHECK_FALSE(machine.gpus_known);
         CHECK(machine.gpus.empty());
+    }
+}
+
+TEST_CASE("a root port's ACS settles nothing where a switch below it was not read") {
+    struct Row {
+        std::string name, switch_acs, command_line;
+        std::optional<bool> redirect;
+    };
+    const std::string boot = "BOOT_IMAGE=/vmlinuz-6.8 root=/dev/sda1 ro quiet ";
+    for (const Row& row :
+         std::vector<Row>{{"switch off, pass-through", "-", "iommu=pt", false},
+                          {"switch on, pass-through", "+", "iommu=pt", true},
+                          {"switch not read, pass-through", "?", "iommu=pt", std::nullopt},
+                          {"switch not read, IOMMU off", "?", "intel_iommu=off", std::nullopt},
+                          {"switch off, IOMMU not told", "-", "", std::nullopt}}) {
+        CAPTURE(row.name);
+        std::string port = listed_bridge("02:00.0", "Downstream Port",
+                                         "secondary=03, subordinate=03", row.switch_acs);
+        if (row.switch_acs == "?")
+            port =
+                "02:00.0 PCI bridge: x\n\tBus: primary=02, secondary=03, subordinate=03\n"
+                "\tCapabilities: <access denied>\n";
+        const detect::Machine machine =
+            import_text(listed_bridge("00:01.0", "Root Port", "secondary=01, subordinate=06", "+") +
+                        port + listed_gpu("03:00.0") + "\n" + boot + row.command_line + "\n");
+        CHECK(machine.software.acs_redirect == row.redirect);
+        CHECK(has_note(machine, "ACS") == !row.redirect);
     }
 }
 
