@@ -14,14 +14,24 @@ Machine field_machine(const std::string& file) {
     return detect::import_captures({&capture, 1});
 }
 
+/// Whether the plan is by that profile; fails the test when none is named so.
+bool has_profile(const env::Plan& made, std::string_view name) {
+    static const auto knowledge = profiles::builtin_knowledge();
+    const auto named = [&](const auto& profile) { return profile.name == name; };
+    REQUIRE(std::any_of(knowledge.profiles.begin(), knowledge.profiles.end(), named));
+    return std::any_of(made.profiles.begin(), made.profiles.end(), named);
+}
+
 TEST_CASE("modules on adapters have no NVLink, and everything runs") {
     const env::Finding found =
         finding(examine(field_machine("v100-sxm2-adapter.txt")), "nvlink-missing");
     CHECK(found.severity == env::Severity::slow);
     CHECK(found.effect.find("CUDA") == std::string::npos);
     CHECK(found.remark.find("normal for modules on adapters") != std::string::npos);
-    CHECK(finding(examine(with_gpus(8, "NVIDIA A100-SXM4-80GB", PathType::SYS)), "nvlink-missing")
-              .severity == env::Severity::broken);
+    const env::Finding board =
+        finding(examine(with_gpus(8, "NVIDIA A100-SXM4-80GB", PathType::SYS)), "nvlink-missing");
+    CHECK(board.severity == env::Severity::broken);
+    CHECK(board.effect.find("CUDA") != std::string::npos);
     Machine guest = with_gpus(2, "NVIDIA H100 80GB HBM3", PathType::PHB);
     guest.virtual_machine = true;
     CHECK(finding(examine(guest), "nvlink-missing").severity == env::Severity::broken);
@@ -30,8 +40,11 @@ TEST_CASE("modules on adapters have no NVLink, and everything runs") {
 }
 
 TEST_CASE("the second port of a card without a cable is missed by no GPU") {
-    CHECK_FALSE(
-        has(examine(field_machine("dual-port-card.txt"), {}, doctor_job(2, 8)), "rdma-port-down"));
+    Machine card = field_machine("dual-port-card.txt");
+    CHECK_FALSE(has(examine(card, {}, doctor_job(2, 8)), "rdma-port-down"));
+    for (detect::Nic& nic : card.nics)
+        if (nic.rdma_device == "mlx5_0") nic.port_state = nic.state = "down";
+    CHECK(has(examine(card, {}, doctor_job(2, 8)), "rdma-port-down"));
     // Two adapters below each switch, by their places on the bus two cards: one is not in use.
     Machine machine = healthy_node();
     for (std::size_t gpu = 0; gpu < 8; ++gpu)
@@ -46,11 +59,16 @@ TEST_CASE("the second port of a card without a cable is missed by no GPU") {
 }
 
 TEST_CASE("a redirect of unknown pairs sets nothing and does not say so") {
-    const Machine machine = field_machine("acs-two-ports.txt");
+    Machine machine = field_machine("acs-two-ports.txt");
     const auto made = plan(machine, job(2));
     CHECK_FALSE(exported(made, "NCCL_P2P_DISABLE"));
     CHECK_FALSE(exported(made, "NCCL_P2P_LEVEL"));
     CHECK(finding(examine(machine), "acs-redirect").remark.find("toporun sets it") ==
+          std::string::npos);
+    set_acs_redirect(machine, AcsRedirect::on);
+    const auto known = plan(machine, job(2));
+    CHECK((exported(known, "NCCL_P2P_DISABLE") || exported(known, "NCCL_P2P_LEVEL")));
+    CHECK(finding(examine(machine), "acs-redirect").remark.find("toporun sets it") !=
           std::string::npos);
 }
 
@@ -82,18 +100,35 @@ TEST_CASE("one finding on NCCL_IB_HCA, with the list that toporun would set") {
     CHECK_FALSE(has(found, "ib-hca-prefix"));
     CHECK(finding(found, "ib-hca-extra").fix.starts_with("export NCCL_IB_HCA==mlx5_0:1,"));
     CHECK(finding(found, "ib-hca-extra").what.find("also") == std::string::npos);
+    // The same prefix where toporun has no list of its own to set.
+    CHECK(finding(examine(field_machine("hca-extra-and-prefix.txt"),
+                          user({{"NCCL_IB_HCA", "mlx5_1"}}), doctor_job(1, 8)),
+                  "ib-hca-prefix")
+              .what.find("also takes") != std::string::npos);
 }
 
 TEST_CASE("a port that carries no data of the job may have a small MTU") {
-    CHECK_FALSE(has(examine(field_machine("mtu-of-left-out-port.txt"), {}, doctor_job(2, 8)),
-                    "roce-mtu-small"));
+    Machine machine = field_machine("mtu-of-left-out-port.txt");
+    CHECK_FALSE(has(examine(machine, {}, doctor_job(2, 8)), "roce-mtu-small"));
+    for (detect::Nic& nic : machine.nics)
+        if (nic.kind == NicKind::roce) nic.mtu = 1024;
+    CHECK(has(examine(machine, {}, doctor_job(2, 8)), "roce-mtu-small"));
 }
 
 TEST_CASE("P2P of some versions is not called NCCL's choice") {
     const auto made = plan(field_machine("would-use-p2p.txt"), job(4));
     REQUIRE(has_finding(made, "p2p-known-bad"));
-    for (const auto& found : made.findings)
-        CHECK(found.evidence.find("NCCL would use P2P") == std::string::npos);
+    const auto words = [](const env::Plan& plan, std::string_view text) {
+        return std::any_of(plan.findings.begin(), plan.findings.end(), [&](const auto& found) {
+            return found.evidence.find(text) != std::string::npos;
+        });
+    };
+    CHECK_FALSE(words(made, "NCCL would use P2P"));
+    CHECK(words(made, "that this may be would use P2P"));
+    Machine near = with_gpus(4, "NVIDIA GeForce RTX 4090", PathType::PIX);
+    near.software.driver = rtx_4090().software.driver;
+    near.software.nccl_version = rtx_4090().software.nccl_version;
+    CHECK(words(plan(near, job(4)), "NCCL would use P2P"));
 }
 
 TEST_CASE("P2P that a patched driver allows on RTX 30 is in the table, too") {
@@ -111,6 +146,9 @@ TEST_CASE("no index is advised that is not right for every port") {
         CHECK(finding(found, "roce-gid-link-local").fix == "use NCCL 2.21.5 or later");
         CHECK_FALSE(exported(plan(field_machine(file), job(8, 2)), "NCCL_IB_GID_INDEX"));
     }
+    Machine alike = field_machine("gid-one-port-without.txt");
+    for (detect::Nic& nic : alike.nics) nic.gids = alike.nics.front().gids;
+    CHECK(exported(plan(alike, job(8, 2)), "NCCL_IB_GID_INDEX") == "3");
 }
 
 TEST_CASE("NVLink between GPUs whose P2P is refused is hardware all the same") {
@@ -118,7 +156,7 @@ TEST_CASE("NVLink between GPUs whose P2P is refused is hardware all the same") {
     const env::Diagnosis found = examine(machine, {}, doctor_job(1, 8));
     CHECK(finding(found, "nvlink-p2p-refused").severity == env::Severity::broken);
     const auto made = plan(machine, job(8));
-    for (const auto& profile : made.profiles) CHECK(profile.name != "pcie-no-p2p");
+    CHECK_FALSE(has_profile(made, "pcie-no-p2p"));
     CHECK(setting(made, "NCCL_P2P_LEVEL").reason.find("end with an error") != std::string::npos);
 }
 
@@ -138,12 +176,16 @@ TEST_CASE(
 }
 
 TEST_CASE("ACS of root ports is told with the ports, and asks for nothing that is there") {
-    const Machine machine = field_machine("acs-root-ports.txt");
+    Machine machine = field_machine("acs-root-ports.txt");
     CHECK(machine.notes.empty());
     CHECK(machine.software.acs_redirect == false);
     const env::Finding found = finding(examine(machine, {}, doctor_job(1, 2)), "acs-root-ports");
     CHECK(found.evidence.find("0000:40:01.1 (GPU 0), 0000:60:01.1 (GPU 1)") != std::string::npos);
     CHECK_FALSE(exported(plan(machine, job(2)), "NCCL_P2P_DISABLE"));
+    CHECK_FALSE(has(examine(machine, {}, doctor_job(1, 2)), "acs-redirect"));
+    set_acs_redirect(machine, AcsRedirect::on);
+    CHECK(exported(plan(machine, job(2)), "NCCL_P2P_DISABLE") == "1");
+    CHECK(has(examine(machine, {}, doctor_job(1, 2)), "acs-redirect"));
 }
 
 TEST_CASE("a command line without a word on the IOMMU leaves its mode open on AMD's hosts") {
@@ -177,6 +219,7 @@ TEST_CASE("iWARP is no RoCE") {
     const Machine machine = field_machine("iwarp.txt");
     const auto found = examine(machine, {}, doctor_job(2, 4));
     CHECK(finding(found, "roce-mtu-small").what.find("rocep24s0f0") == std::string::npos);
+    CHECK(finding(found, "roce-mtu-small").what.find("rocep59s0f0") != std::string::npos);
     const auto made = plan(machine, job(4, 2));
     CHECK(setting(made, "NCCL_IB_HCA").value == "=rocep59s0f0:1");
     CHECK(setting(made, "NCCL_IB_HCA").reason.find("iWARP") != std::string::npos);
@@ -207,10 +250,10 @@ TEST_CASE("an address on lo alone is put on an interface that NCCL can name") {
 }
 
 TEST_CASE("the profile of GeForce cards is not that of patched drivers") {
-    for (const auto& profile : plan(field_machine("patched-geforce.txt"), job(8)).profiles)
-        CHECK(profile.name != "geforce-no-nvlink");
-    Machine stock = with_gpus(2, "NVIDIA GeForce RTX 4090", PathType::PHB);
-    REQUIRE_FALSE(plan(stock, job(2)).profiles.empty());
+    CHECK_FALSE(
+        has_profile(plan(field_machine("patched-geforce.txt"), job(8)), "geforce-no-nvlink"));
+    CHECK(has_profile(plan(with_gpus(2, "NVIDIA GeForce RTX 4090", PathType::PHB), job(2)),
+                      "geforce-no-nvlink"));
 }
 
 }  // namespace

@@ -35,7 +35,13 @@ inline std::vector<std::string> ids(const env::Diagnosis& diagnosis) {
     return found;
 }
 
+/// Whether there is a finding of that identifier; fails the test when no check is named so, as a
+/// misspelt name is never found.
 inline bool has(const env::Diagnosis& diagnosis, std::string_view id) {
+    const auto checks = env::check_list();
+    CAPTURE(id);
+    REQUIRE(std::any_of(checks.begin(), checks.end(),
+                        [&](const env::CheckInfo& check) { return check.id == id; }));
     const auto found = ids(diagnosis);
     return std::find(found.begin(), found.end(), id) != found.end();
 }
