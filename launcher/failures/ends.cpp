@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <map>
 
 #include "launcher/failures/judge.hpp"
 
@@ -42,16 +43,19 @@ int victim_degree(const RankProcess& process) {
     return *process.signal == SIGKILL ? 1 : 0;
 }
 
-/// The processes of one start of the ranks whose end was seen, in the order of their ends; victims
-/// behind those that ended at the same moment.
-std::vector<RankProcess> ended_in_order(const Evidence& evidence, int attempt) {
-    std::vector<RankProcess> ended;
+/// The processes whose end was seen by the start of the ranks to which they belong, in the order of
+/// their ends; victims behind those that ended at the same moment.
+std::map<int, std::vector<RankProcess>> ended_in_order(const Evidence& evidence) {
+    std::map<int, std::vector<RankProcess>> attempts;
     for (const RankProcess& process : evidence.processes)
-        if (process.attempt == attempt && process.end_s) ended.push_back(process);
-    std::stable_sort(ended.begin(), ended.end(), [](const auto& a, const auto& b) {
-        return std::pair(*a.end_s, victim_degree(a)) < std::pair(*b.end_s, victim_degree(b));
-    });
-    return ended;
+        if (process.end_s) attempts[process.attempt].push_back(process);
+    for (auto& attempt : attempts)
+        std::stable_sort(attempt.second.begin(), attempt.second.end(),
+                         [](const auto& a, const auto& b) {
+                             return std::pair(*a.end_s, victim_degree(a)) <
+                                    std::pair(*b.end_s, victim_degree(b));
+                         });
+    return attempts;
 }
 
 std::string followers_text(const std::vector<RankProcess>& ended, const RankProcess& first) {
@@ -91,8 +95,8 @@ bool is_tie(const std::vector<RankProcess>& ended, const RankProcess& first) {
 std::vector<Event> end_events(const Evidence& evidence, const Catalogue& catalogue,
                               const Ranks& ranks) {
     std::vector<Event> events;
-    for (int attempt = 0; attempt <= evidence.attempts; ++attempt) {
-        const std::vector<RankProcess> ended = ended_in_order(evidence, attempt);
+    for (const auto& entry : ended_in_order(evidence)) {
+        const std::vector<RankProcess>& ended = entry.second;
         auto first = std::find_if(ended.begin(), ended.end(), ended_badly);
         const auto unknown = std::find_if(ended.begin(), first, is_unknown);
         // What was asked to end follows an end that was not understood.
@@ -107,7 +111,7 @@ std::vector<Event> end_events(const Evidence& evidence, const Catalogue& catalog
         Event event;
         event.line_id = "rank-end";
         event.place.file = static_cast<int>(evidence.files.size());  // none of them
-        event.attempt = attempt;
+        event.attempt = entry.first;
         event.node = first->host;
         event.origin.pid = first->pid;
         event.origin.local_rank = first->local_rank;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <map>
 #include <tuple>
 
 #include "base/text.hpp"
@@ -38,21 +39,20 @@ int rank_within_level(const Event& event, const Ranks& ranks) {
     return (placed ? 0 : 1) + (general ? 1 : 0);
 }
 
-const Event* strongest(const std::vector<Event>& events, const Ranks& ranks, int attempt) {
-    const Event* best = nullptr;
+/// The strongest event of each start of the ranks that has any, in their order.
+std::vector<const Event*> strongest(const std::vector<Event>& events, const Ranks& ranks) {
+    const auto key = [&](const Event& event) {
+        return std::tuple(level(event.role), rank_within_level(event, ranks), event.place.order);
+    };
+    std::map<int, const Event*> attempts;
     for (const Event& event : events) {
-        if (event.of == nullptr || event.role > Role::consequence || event.attempt != attempt)
-            continue;
-        if (best == nullptr) {
-            best = &event;
-            continue;
-        }
-        const auto key = [&](const Event& e) {
-            return std::tuple(level(e.role), rank_within_level(e, ranks), e.place.order);
-        };
-        if (key(event) < key(*best)) best = &event;
+        if (event.of == nullptr || event.role > Role::consequence) continue;
+        const Event*& best = attempts[event.attempt];
+        if (best == nullptr || key(event) < key(*best)) best = &event;
     }
-    return best;
+    std::vector<const Event*> causes;
+    for (const auto& attempt : attempts) causes.push_back(attempt.second);
+    return causes;
 }
 
 /// Events of the same level and class as `first`: its rank is alone, or one of several.
@@ -327,9 +327,7 @@ std::optional<Verdict> judge(const Evidence& evidence, const Catalogue& catalogu
         events.push_back(std::move(event));
     for (Event& event : events)  // judged together
         if (event.line_id == "work" || event.line_id == "failed-work") event.role = Role::noise;
-    std::vector<const Event*> causes;  // of each start of the ranks that has one
-    for (int attempt = 0; attempt <= evidence.attempts; ++attempt)
-        if (const Event* const cause = strongest(events, ranks, attempt)) causes.push_back(cause);
+    const std::vector<const Event*> causes = strongest(events, ranks);
     const Event* first = first_of(causes);
     if (first == nullptr) {  // teardown of somebody who gives no reason
         for (const Event& event : events)

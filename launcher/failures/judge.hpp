@@ -76,10 +76,10 @@ void weigh(std::vector<Event>& events, const Evidence& evidence, const Ranks& ra
 std::vector<Event> lag_events(const std::vector<Event>& events, const Evidence& evidence,
                               const Catalogue& catalogue, const Ranks& ranks);
 
-/// The time-outs of PyTorch's process groups in one start of the ranks: a rank that is behind,
-/// works that do not match, a rank that is missing, or communication that stopped.
-std::optional<Event> judge_time_outs(const std::vector<Event>& events, const Evidence& evidence,
-                                     const Catalogue& catalogue, const Ranks& ranks, int attempt);
+/// The time-outs of PyTorch's process groups, of each start of the ranks that has some: a rank that
+/// is behind, works that do not match, a rank that is missing, or communication that stopped.
+std::vector<Event> judge_time_outs(const std::vector<Event>& events, const Evidence& evidence,
+                                   const Catalogue& catalogue, const Ranks& ranks);
 
 /// "0, 2, 4", of many the first eight.
 std::string numbers_text(const std::vector<int>& numbers);

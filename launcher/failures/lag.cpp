@@ -24,9 +24,8 @@ Event lag_event(const Catalogue& catalogue, std::string_view cause, Role role,
 
 void add_time_outs(const std::vector<Event>& events, const Evidence& evidence,
                    const Catalogue& catalogue, const Ranks& ranks, std::vector<Event>& found) {
-    for (int attempt = 0; attempt <= evidence.attempts; ++attempt)
-        if (auto event = judge_time_outs(events, evidence, catalogue, ranks, attempt))
-            found.push_back(std::move(*event));
+    for (Event& event : judge_time_outs(events, evidence, catalogue, ranks))
+        found.push_back(std::move(event));
 }
 
 /// Every rank prints the collective that it is in and that of one other: the minority is at fault.

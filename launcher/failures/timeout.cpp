@@ -1,11 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/text.hpp"
-#include "detect/nccl_log/cursor.hpp"
-#include "launcher/failures/digits.hpp"
+#include "launcher/failures/first_time_out.hpp"
 #include "launcher/failures/judge.hpp"
 
 /// Time-outs of PyTorch's process groups: who waited, and who did not come. Numbers of works count
@@ -39,24 +37,38 @@ std::string shown(const Group& group) {
            (at == group.name.npos ? group.name : group.name.substr(at + kMark.size()));
 }
 
-/// An error of NCCL in the same stream before: the work was ended by it, not by its limit.
-bool failed_before(const WorkState& state, const std::vector<Event>& events) {
-    return std::any_of(events.begin(), events.end(), [&](const Event& event) {
-        return event.place.file == state.place.file && event.place.order < state.place.order &&
-               event.role < Role::teardown && event.line_id != "work" &&
-               event.line_id != "failed-work" && event.line_id != "witness" &&
-               stream_key(event.origin) == stream_key(state.origin);
-    });
-}
+/// Where each stream told of an error of NCCL first.
+class FirstErrors {
+  public:
+    explicit FirstErrors(const std::vector<Event>& events) {
+        for (const Event& event : events) {
+            if (event.role >= Role::teardown || event.line_id == "work" ||
+                event.line_id == "failed-work" || event.line_id == "witness")
+                continue;
+            const auto [known, added] = orders_.emplace(
+                std::pair(event.place.file, stream_key(event.origin)), event.place.order);
+            if (!added) known->second = std::min(known->second, event.place.order);
+        }
+    }
 
-std::vector<Group> groups_of(const Evidence& evidence, const std::vector<Event>& events,
-                             const Ranks& ranks, int attempt) {
+    /// An error in the same stream before: the work was ended by it, not by its limit.
+    bool before(const WorkState& state) const {
+        const auto known = orders_.find(std::pair(state.place.file, stream_key(state.origin)));
+        return known != orders_.end() && known->second < state.place.order;
+    }
+
+  private:
+    std::map<std::pair<int, std::string>, decltype(Place::order)> orders_;
+};
+
+std::vector<Group> groups_of(const std::vector<const WorkState*>& works, const FirstErrors& errors,
+                             const Ranks& ranks) {
     std::map<std::string, Group> named;
     std::vector<Member> unnamed;
-    for (const WorkState& state : evidence.work) {
-        if (state.attempt != attempt) continue;
+    for (const WorkState* work : works) {
+        const WorkState& state = *work;
         Member member{&state, ranks.of(state.origin, state.place.file), false};
-        member.waiting = state.work && (state.timed_out || !failed_before(state, events));
+        member.waiting = state.work && (state.timed_out || !errors.before(state));
         if (state.group.empty()) {
             unnamed.push_back(member);
             continue;
@@ -89,11 +101,11 @@ std::vector<Group> groups_of(const Evidence& evidence, const std::vector<Event>&
         if (group.whole && !member.rank) member.rank = member.state->group_rank;
         group.members.push_back(member);
     }
-    std::map<int, std::int64_t> works;
+    std::map<int, std::int64_t> work_of;
     for (const Member& member : rest.members)
         if (member.state->group_rank && member.state->work)
             rest.mixed |=
-                works.emplace(*member.state->group_rank, *member.state->work).first->second !=
+                work_of.emplace(*member.state->group_rank, *member.state->work).first->second !=
                 *member.state->work;
     if (rest.mixed) rest.whole = false;
     std::vector<Group> groups;
@@ -222,11 +234,14 @@ struct Question {
             if (member->rank) waited.insert(*member->rank);
         if (!group.whole || waited.empty()) return {};
         std::set<int> silent;
+        const auto add = [&](int rank) {
+            if (!spoken.contains(rank)) silent.insert(rank);
+            return silent.size() <= waited.size();
+        };
         for (const int rank : ranks.heard())
-            if (!spoken.contains(rank)) silent.insert(rank);
+            if (!add(rank)) return {};
         for (int rank = 0; rank < std::min(*waited.rbegin(), 65536); ++rank)
-            if (!spoken.contains(rank)) silent.insert(rank);
-        if (silent.size() > waited.size()) return {};
+            if (!add(rank)) return {};
         return {silent.begin(), silent.end()};
     }
 
@@ -306,35 +321,6 @@ struct Question {
     }
 };
 
-constexpr double kDayS = 86400;
-
-/// `01:45:40.183` at the end of a time as it was printed, in seconds of the day.
-std::optional<double> clock_of(std::string_view time) {
-    const std::size_t blank = time.find_last_of("T ");
-    if (blank != time.npos) time.remove_prefix(blank + 1);
-    detect::nccl_log::Cursor at(time);
-    const auto hour = at.number<int>();
-    if (!hour || !at.skip(":")) return std::nullopt;
-    const auto minute = at.number<int>();
-    if (!minute || !at.skip(":")) return std::nullopt;
-    const auto second = at.number<int>();
-    if (!second) return std::nullopt;
-    double fraction = 0, place = 0.1;
-    if (at.skip(".") || at.skip(","))
-        for (const char c : at.rest()) {
-            if (!is_digit(c)) break;
-            fraction += (c - '0') * place;
-            place /= 10;
-        }
-    return *hour * 3600.0 + *minute * 60.0 + *second + fraction;
-}
-
-/// Seconds from `b` to `a`, both of a day that is not told and less than half a day apart.
-double clock_difference(double a, double b) {
-    const double apart = std::fmod(a - b, kDayS);
-    return apart > kDayS / 2 ? apart - kDayS : apart < -kDayS / 2 ? apart + kDayS : apart;
-}
-
 /// When the first work of these on which a rank waits began: the time of its line without how long
 /// it ran.
 std::optional<double> started(const std::vector<const Member*>& waiting) {
@@ -348,35 +334,16 @@ std::optional<double> started(const std::vector<const Member*>& waiting) {
     return first;
 }
 
-/// What one group's time-outs say.
-struct Answer {
-    Event event;
-    std::optional<double> began;
-
-    /// Several groups time out where one waits for the other: who lags first, then the group whose
-    /// work began first, then who tells most. Clocks of nodes differ by up to two seconds.
-    bool before(const Answer& other) const {
-        constexpr double kSameTime = 2;
-        if (event.role != other.event.role) return event.role < other.event.role;
-        const double apart = began && other.began ? clock_difference(*began, *other.began) : 0;
-        if (std::abs(apart) > kSameTime) return apart < 0;
-        if (tells() != other.tells()) return tells();
-        return event.place.order < other.event.place.order;
-    }
-    /// Its members disagree, or one of them is missing.
-    bool tells() const { return !event.ranks.empty() || event.of->id == "desync"; }
-};
-
-}  // namespace
-
-std::optional<Event> judge_time_outs(const std::vector<Event>& events, const Evidence& evidence,
-                                     const Catalogue& catalogue, const Ranks& ranks, int attempt) {
-    const std::vector<Group> groups = groups_of(evidence, events, ranks, attempt);
+/// The time-outs of one start of the ranks.
+std::optional<Event> judge_attempt(const std::vector<const WorkState*>& works,
+                                   const FirstErrors& errors, const Evidence& evidence,
+                                   const Catalogue& catalogue, const Ranks& ranks) {
+    const std::vector<Group> groups = groups_of(works, errors, ranks);
     std::set<int> spoken;
     for (const Group& group : groups)
         for (const Member& member : group.members)
             if (member.waiting && member.rank) spoken.insert(*member.rank);
-    std::optional<Answer> best;
+    std::vector<GroupTimeOut> found;
     for (const Group& group : groups) {
         Question question{catalogue, ranks, evidence, group, spoken, {}, 0};
         for (const Member& member : group.members) {
@@ -386,11 +353,24 @@ std::optional<Event> judge_time_outs(const std::vector<Event>& events, const Evi
             question.waiting.push_back(&member);
         }
         if (question.waiting.empty()) continue;
-        Answer answer{question.judge(), started(question.waiting)};
-        if (!best || answer.before(*best)) best = std::move(answer);
+        found.push_back({question.judge(), started(question.waiting)});
     }
-    if (!best) return std::nullopt;
-    return best->event;
+    if (found.empty()) return std::nullopt;
+    return std::move(found[first_time_out(found)].event);
+}
+
+}  // namespace
+
+std::vector<Event> judge_time_outs(const std::vector<Event>& events, const Evidence& evidence,
+                                   const Catalogue& catalogue, const Ranks& ranks) {
+    std::map<int, std::vector<const WorkState*>> attempts;  // those with time-outs alone
+    for (const WorkState& state : evidence.work) attempts[state.attempt].push_back(&state);
+    const FirstErrors errors(events);
+    std::vector<Event> found;
+    for (const auto& attempt : attempts)
+        if (auto event = judge_attempt(attempt.second, errors, evidence, catalogue, ranks))
+            found.push_back(std::move(*event));
+    return found;
 }
 
 }  // namespace toporun::launcher::failures
