@@ -372,7 +372,7 @@ Event parse_message(std::string_view message) {
 }
 
 Event parse_other_message(std::string_view message) {
-    constexpr Parser kParsers[] = {
+    static constexpr Parser kParsers[] = {
         {"CR", parse_connection},   {"NR ", parse_variable},
         {"", parse_init},           {"c", parse_shape},
         {"BN", parse_bootstrap},    {"N", parse_network},

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -7,9 +10,29 @@
 
 namespace toporun::detect::nccl_log {
 
+/// Some characters of ASCII, or all.
+class FirstChars {
+  public:
+    /// "" for any character.
+    constexpr FirstChars(const char* chars) {
+        if (*chars == '\0') masks_ = {~std::uint64_t{0}, ~std::uint64_t{0}};
+        any_ = *chars == '\0';
+        for (; *chars != '\0'; ++chars)
+            masks_[static_cast<std::size_t>(*chars) / 64 % 2] |= std::uint64_t{1} << (*chars % 64);
+    }
+    constexpr bool contain(char c) const {
+        const auto code = static_cast<unsigned char>(c);
+        return code < 128 ? (masks_[code / 64] >> (code % 64) & 1) != 0 : any_;
+    }
+
+  private:
+    std::array<std::uint64_t, 2> masks_{};
+    bool any_ = false;
+};
+
 /// Reads one kind of message.
 struct Parser {
-    std::string_view first;  ///< what it may begin with, "" for anything
+    FirstChars first;  ///< what it may begin with
     std::optional<Event> (*parse)(std::string_view message);
 };
 
@@ -18,7 +41,7 @@ template <std::size_t N>
 std::optional<Event> first_of(const Parser (&parsers)[N], std::string_view message) {
     if (message.empty()) return std::nullopt;
     for (const Parser& parser : parsers) {
-        if (!parser.first.empty() && parser.first.find(message.front()) == message.npos) continue;
+        if (!parser.first.contain(message.front())) continue;
         if (std::optional<Event> event = parser.parse(message)) return event;
     }
     return std::nullopt;

@@ -145,10 +145,10 @@ Parsed parse_no_graph(std::string_view message) {
 }  // namespace
 
 std::optional<Event> parse_fabric(std::string_view message) {
-    constexpr Parser kParsers[] = {{" c", parse_driver},    {"IAF", parse_network_plugin},
-                                   {"N", parse_queue_pair}, {"N", parse_virtual_device},
-                                   {"FC", parse_no_verbs},  {" M", parse_mnnvl},
-                                   {"C", parse_coll_net},   {"C", parse_no_graph}};
+    static constexpr Parser kParsers[] = {{" c", parse_driver},    {"IAF", parse_network_plugin},
+                                          {"N", parse_queue_pair}, {"N", parse_virtual_device},
+                                          {"FC", parse_no_verbs},  {" M", parse_mnnvl},
+                                          {"C", parse_coll_net},   {"C", parse_no_graph}};
     return first_of(kParsers, message);
 }
 

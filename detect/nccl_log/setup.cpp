@@ -420,20 +420,20 @@ Parsed parse_provider(std::string_view message) {
 }  // namespace
 
 std::optional<Event> parse_setup(std::string_view message) {
-    constexpr Parser kParsers[] = {{"0123456789", parse_channel_counts},
-                                   {"C", parse_ring_order},
-                                   {"R", parse_ring_link},
-                                   {"T", parse_trees},
-                                   {"P", parse_pattern},
-                                   {"nS", parse_affinity},
-                                   {"I", parse_timings},
-                                   {"N", parse_nvls},
-                                   {"G", parse_gpu_direct},
-                                   {"", parse_choice},
-                                   {"", parse_tuning},
-                                   {"", parse_trail},
-                                   {"", parse_end},
-                                   {"N", parse_provider}};
+    static constexpr Parser kParsers[] = {{"0123456789", parse_channel_counts},
+                                          {"C", parse_ring_order},
+                                          {"R", parse_ring_link},
+                                          {"T", parse_trees},
+                                          {"P", parse_pattern},
+                                          {"nS", parse_affinity},
+                                          {"I", parse_timings},
+                                          {"N", parse_nvls},
+                                          {"G", parse_gpu_direct},
+                                          {"", parse_choice},
+                                          {"", parse_tuning},
+                                          {"", parse_trail},
+                                          {"", parse_end},
+                                          {"N", parse_provider}};
     return first_of(kParsers, message);
 }
 

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "detect/nccl_log/events.hpp"
 #include "detect/nccl_log/line.hpp"
 
 using namespace toporun::detect::nccl_log;
@@ -13,6 +14,16 @@ Event event_of(const std::string& message) {
 }
 
 }  // namespace
+
+TEST_CASE("a parser sees messages of its first characters") {
+    const FirstChars all("");
+    const FirstChars some(" Cz0");
+    for (int c = 0; c < 256; ++c) {
+        CAPTURE(c);
+        CHECK(all.contain(static_cast<char>(c)));
+        CHECK(some.contain(static_cast<char>(c)) == (c == ' ' || c == 'C' || c == 'z' || c == '0'));
+    }
+}
 
 TEST_CASE("version lines of every version are read") {
     struct Row {
