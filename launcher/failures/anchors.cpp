@@ -1,11 +1,14 @@
 #include "launcher/failures/anchors.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
-#include <climits>
+#include <bitset>
 #include <cstring>
+#include <span>
 #include <string>
-#include <unordered_set>
+
+#include "launcher/failures/digits.hpp"
 
 namespace toporun::launcher::failures {
 namespace {
@@ -20,13 +23,20 @@ std::uint32_t window_at(const char* at) {
 }
 
 /// How seldom the byte stands in a log: a rough order is enough.
-int seldom(char c) {
+constexpr int seldom(char c) {
     if (std::string_view(" etaoinsrl").find(c) != std::string_view::npos) return 0;
     if (c >= 'a' && c <= 'z') return 2;
     if (c >= '0' && c <= '9') return 1;
     if (c >= 'A' && c <= 'Z') return 3;
     return c == '=' || c == '-' || c == '.' || c == ':' || c == '/' ? 1 : 3;
 }
+
+constexpr auto kSeldom = [] {
+    std::array<std::uint8_t, 256> all{};
+    for (std::size_t i = 0; i < all.size(); ++i)
+        all[i] = static_cast<std::uint8_t>(seldom(static_cast<char>(i)));
+    return all;
+}();
 
 /// What nearly every line of some logs holds.
 constexpr std::string_view kCommon =
@@ -40,28 +50,42 @@ constexpr std::string_view kCommon =
     "cuda "
     "python trainer model training File line ";
 
+/// By a hash: of a hundred other windows one is taken for common too.
 bool is_common(std::uint32_t window) {
-    static const std::unordered_set<std::uint32_t> windows = [] {
-        std::unordered_set<std::uint32_t> all;
+    constexpr int kHashBits = 16;
+    const auto place = [](std::uint32_t four) { return four * 0x9e3779b1u >> (32 - kHashBits); };
+    static const auto windows = [&] {
+        std::bitset<1 << kHashBits> all;
         for (std::size_t i = 0; i + kWindow <= kCommon.size(); ++i)
-            all.insert(window_at(kCommon.data() + i));
+            all.set(place(window_at(kCommon.data() + i)));
         return all;
     }();
-    return windows.contains(window);
+    return windows[place(window)];
+}
+
+/// How seldom the four bytes stand in a log, 0 for common ones.
+int rarity(const char* window) {
+    if (is_common(window_at(window))) return 0;
+    int sum = 1;
+    for (std::size_t i = 0; i < kWindow; ++i) sum += kSeldom[static_cast<unsigned char>(window[i])];
+    return sum;
+}
+
+/// Of an anchor, by the rarities of its windows.
+int score_of(std::span<const int, kStride> rarities) {
+    const auto common = std::count(rarities.begin(), rarities.end(), 0);
+    return *std::min_element(rarities.begin(), rarities.end()) * (static_cast<int>(kStride) + 1) +
+           static_cast<int>(kStride) - static_cast<int>(common);
 }
 
 /// Whether the byte at `at` may be the last one before a level: of `host:12:12`, `[0]`, `(name)`,
 /// `init.cc:12`, of a time in milliseconds. A logger's `12:00:07`, `12:00:07,123` and `12:00:07]`
 /// are none of them.
 bool may_end_prefix(std::string_view text, std::size_t at) {
-    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
     if (text[at] == ')' || text[at] == ' ') return true;
     const bool device = text[at] == ']';
     if (device && at > 0) --at;
     if (!is_digit(text[at])) return false;
-    // Python's milliseconds, without a loop.
-    if (at > 2 && text[at - 3] == ',' && is_digit(text[at - 1]) && is_digit(text[at - 2]))
-        return false;
     const std::size_t last = at;
     while (at > 0 && (is_digit(text[at]) || text[at] == '.')) --at;
     if (device) return text[at] == '[' || text[at] == '-';
@@ -72,27 +96,33 @@ bool may_end_prefix(std::string_view text, std::size_t at) {
     return text[at] == ' ' || (text[at] == ':' && !is_clock());
 }
 
+/// Whether a level whose anchor begins at `at` stands behind `,123` of Python's loggers.
+bool follows_milliseconds(std::string_view text, std::size_t at) {
+    return at >= 3 && at < text.size() && text[at - 3] == ',' && is_digit(text[at - 2]) &&
+           is_digit(text[at - 1]) && is_digit(text[at]);
+}
+
 }  // namespace
 
 int Anchors::score(std::string_view anchor) {
     if (anchor.size() < kBytes) return -1;
-    constexpr int kWindows = kBytes - kWindow + 1;
-    int least = INT_MAX, uncommon = 0;
-    for (std::size_t k = 0; k < kWindows; ++k) {
-        int sum = 1;
-        for (std::size_t j = k; j < k + kWindow; ++j) sum += seldom(anchor[j]);
-        const bool common = is_common(window_at(anchor.data() + k));
-        least = std::min(least, common ? 0 : sum);
-        uncommon += common ? 0 : 1;
-    }
-    return least * (kWindows + 1) + uncommon;
+    std::array<int, kStride> rarities;
+    for (std::size_t k = 0; k < kStride; ++k) rarities[k] = rarity(anchor.data() + k);
+    return score_of(rarities);
 }
 
 std::string_view Anchors::rarest(std::string_view literal) {
     std::string_view best;
-    for (std::size_t i = 0; i + kBytes <= literal.size(); ++i) {
-        const std::string_view anchor = literal.substr(i, kBytes);
-        if (score(anchor) > score(best)) best = anchor;
+    int best_score = -1;
+    std::vector<int> rarities;
+    for (std::size_t i = 0; i + kWindow <= literal.size(); ++i) {
+        rarities.push_back(rarity(literal.data() + i));
+        if (rarities.size() < kStride) continue;
+        const std::size_t begin = i + 1 - kStride;
+        const int score = score_of(std::span(rarities).subspan(begin).first<kStride>());
+        if (score <= best_score) continue;
+        best_score = score;
+        best = literal.substr(begin, kBytes);
     }
     return best;
 }
@@ -119,7 +149,9 @@ void Anchors::add_window(std::string_view anchor, std::size_t offset, bool level
     entry.offset = static_cast<std::uint8_t>(offset);
     entry.level = level;
     const std::uint32_t place = hash(entry.four);
-    known_[place] = 1;
+    const auto alone = static_cast<std::uint8_t>(kLevel + offset);
+    std::uint8_t& known = known_[place];
+    known = level && (known == 0 || known == alone) ? alone : kText;
     entry.next = heads_[place % kHeads];
     entries_.push_back(entry);
     heads_[place % kHeads] = static_cast<std::uint32_t>(entries_.size());
@@ -145,8 +177,24 @@ bool Anchors::confirmed(std::string_view text, std::size_t at) const {
     return false;
 }
 
+/// The first of four windows from `at` on, kStride apart, that is of an anchor. `kinds`: a byte of
+/// known_ for each, the first one in the lowest bits. Apart from find(), which shall stay short.
+[[gnu::noinline]] std::size_t Anchors::first_of(std::string_view text, std::size_t at,
+                                                std::uint32_t kinds) const {
+    while (kinds != 0) {
+        const int shift = std::countr_zero(kinds) & ~7;
+        const std::uint32_t kind = kinds >> shift & 0xff;
+        const std::size_t place = at + static_cast<std::size_t>(shift) / 8 * kStride;
+        const bool of_logger =
+            kind >= kLevel && follows_milliseconds(text, place - (kind - kLevel));
+        if (!of_logger && confirmed(text, place)) return place;
+        kinds &= ~(std::uint32_t{0xff} << shift);
+    }
+    return text.npos;
+}
+
 std::size_t Anchors::find(std::string_view text, std::size_t from) const {
-    const auto known = [table = known_.data()](const char* at) {
+    const auto known = [table = known_.data()](const char* at) -> std::uint32_t {
         return table[hash(window_at(at))];
     };
     if (always_) return from < text.size() ? from : text.npos;
@@ -155,17 +203,16 @@ std::size_t Anchors::find(std::string_view text, std::size_t from) const {
     constexpr std::size_t kFour = 3 * kStride + kWindow;
     for (; at + kFour <= text.size(); at += 4 * kStride) {
         const char* const here = text.data() + at;
-        const unsigned one = known(here), two = known(here + kStride);
-        const unsigned three = known(here + 2 * kStride), four = known(here + 3 * kStride);
+        const std::uint32_t one = known(here), two = known(here + kStride);
+        const std::uint32_t three = known(here + 2 * kStride), four = known(here + 3 * kStride);
         if ((one | two | three | four) == 0) continue;
-        for (unsigned found = one | two << 1 | three << 2 | four << 3; found != 0;
-             found &= found - 1) {
-            const std::size_t place = at + static_cast<unsigned>(std::countr_zero(found)) * kStride;
-            if (confirmed(text, place)) return place;
-        }
+        const std::size_t found = first_of(text, at, one | two << 8 | three << 16 | four << 24);
+        if (found != text.npos) return found;
     }
     for (; at + kWindow <= text.size(); at += kStride)
-        if (known(text.data() + at) != 0 && confirmed(text, at)) return at;
+        if (const std::uint32_t kind = known(text.data() + at);
+            kind != 0 && first_of(text, at, kind) == at)
+            return at;
     return text.npos;
 }
 

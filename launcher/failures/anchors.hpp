@@ -41,11 +41,15 @@ class Anchors {
     /// With this factor, of many tried, few windows of usual logs share a place with an anchor's.
     static std::uint32_t hash(std::uint32_t four) { return (four * 0xaf6a8b93u) >> (32 - kBits); }
     void add_window(std::string_view anchor, std::size_t offset, bool level);
+    std::size_t first_of(std::string_view text, std::size_t at, std::uint32_t kinds) const;
     bool confirmed(std::string_view text, std::size_t at) const;
 
     static constexpr std::size_t kHeads = 1 << 13;
 
-    /// Which four bytes are of an anchor, by hash: few of them, and the same again and again.
+    static constexpr std::uint8_t kText = 1, kLevel = 2;  ///< kLevel + the offset in the anchor
+
+    /// Which four bytes are of an anchor, by hash: 0 for none, kText, or of a level alone. Few of
+    /// them, and the same again and again.
     std::vector<std::uint8_t> known_ = std::vector<std::uint8_t>(std::size_t{1} << kBits);
     std::vector<std::uint32_t> heads_ = std::vector<std::uint32_t>(kHeads);
     std::vector<Entry> entries_;
