@@ -38,17 +38,16 @@ bool find_line_ends(std::string_view block, std::vector<std::uint32_t>& ends) {
     std::size_t at = 0;
     bool control = false;
 #ifdef __SSE2__
-    // Line feeds, escapes, carriage returns and NULs are all up to 0x1b, and few others are.
+    // Escapes, carriage returns and NULs are all up to 0x1b, and few others but line feeds are.
     const __m128i feed = _mm_set1_epi8('\n'), highest = _mm_set1_epi8('\x1b');
-    __m128i others = _mm_setzero_si128();
-    std::array<std::uint32_t, 1024> some;  // added to `ends` at once
+    __m128i least = _mm_set1_epi8('\xff');  // but for line feeds
+    std::array<std::uint32_t, 1024> some;   // added to `ends` at once
     std::size_t count = 0;
     const auto ends_in = [&](std::size_t from) -> std::uint64_t {  // of sixteen bytes
         const __m128i bytes =
             _mm_loadu_si128(reinterpret_cast<const __m128i*>(block.data() + from));
         const __m128i ends_here = _mm_cmpeq_epi8(bytes, feed);
-        const __m128i low = _mm_cmpeq_epi8(_mm_min_epu8(bytes, highest), bytes);
-        others = _mm_or_si128(others, _mm_xor_si128(low, ends_here));
+        least = _mm_min_epu8(least, _mm_or_si128(bytes, ends_here));
         return static_cast<unsigned>(_mm_movemask_epi8(ends_here));
     };
     for (; at + 64 <= block.size(); at += 64) {
@@ -69,7 +68,8 @@ bool find_line_ends(std::string_view block, std::vector<std::uint32_t>& ends) {
         count = 0;
     }
     ends.insert(ends.end(), some.data(), some.data() + count);
-    control = _mm_movemask_epi8(others) != 0 && has_control(block.substr(0, at));
+    const __m128i low = _mm_cmpeq_epi8(_mm_min_epu8(least, highest), least);
+    control = _mm_movemask_epi8(low) != 0 && has_control(block.substr(0, at));
 #endif
     control |= has_control(block.substr(at));
     for (at = block.find('\n', at); at != block.npos; at = block.find('\n', at + 1))

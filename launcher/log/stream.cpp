@@ -14,6 +14,10 @@ const Line& LogStream::add(std::string_view line, bool cut) {
     return line_;
 }
 
+void LogStream::add_test_row(std::string_view line) {
+    if (const auto row = parse_test_row(line)) model_.add(*row);
+}
+
 LogStream::~LogStream() {
     torn_.finish();
     model_.add_lost_records(torn_.lost());

@@ -30,8 +30,7 @@ class LogStream {
     bool is_whole() const { return taken_ && torn_.is_whole(); }
     /// A line that is passed over: it may be a row of nccl-tests.
     void pass(std::string_view line) {
-        if (!may_be_test_row(line)) return;
-        if (const auto row = parse_test_row(line)) model_.add(*row);
+        if (may_be_test_row(line)) add_test_row(line);
     }
     /// Takes a record that stands alone in its line; false when it must come through add().
     /// `process`: as process_of() gave it.
@@ -48,6 +47,8 @@ class LogStream {
     }
 
   private:
+    void add_test_row(std::string_view line);
+
     LogModel& model_;
     detect::nccl_log::Line line_;
     std::string buffer_;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,10 +23,24 @@ struct TestRow {
     std::uint64_t wrong = 0;        ///< values, of both; 0 where they were not checked
 };
 
+/// Whether there are two blanks in a row among the last sixteen bytes.
+inline bool ends_behind_blanks(std::string_view line) {
+    constexpr std::uint64_t kOnes = 0x0101010101010101;
+    std::uint64_t found = 0;
+    for (const std::size_t before : {16u, 9u, 8u}) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, line.data() + line.size() - before, sizeof word);
+        word ^= kOnes * ' ';
+        const std::uint64_t blanks = (word - kOnes) & ~word & kOnes * 0x80;  // and `!` behind one
+        found |= blanks & (blanks >> 8);
+    }
+    return found != 0;
+}
+
 /// True of a row and of few other lines, by its end alone: a number or "N/A" behind two blanks.
 inline bool may_be_test_row(std::string_view line) {
     constexpr std::size_t kLeast = 60, kLastColumn = 12;  // `1.34218e+08`
-    if (line.size() < kLeast) return false;
+    if (line.size() < kLeast || !ends_behind_blanks(line)) return false;
     std::size_t at = line.size();
     while (at > 0 && (line[at - 1] == '\r' || line[at - 1] == ' ')) --at;
     const std::size_t end = at;

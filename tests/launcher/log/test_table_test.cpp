@@ -72,6 +72,17 @@ TEST_CASE("what only looks like a row is none") {
                        "1e-06   inf       inf     inf  1e-06"));
 }
 
+TEST_CASE("a row may end in any number behind two blanks") {
+    const std::string begin(60, 'x');
+    for (const char* end : {"  1", "  N/A", "  1.34218e+08", "  0 ", "  0  ", "  123456789012  "})
+        CHECK(may_be_test_row(begin + end));
+    for (const char* end : {" 1", " 1 2", "  12345678901234", "  !", " !x", " lr 1.0e-4", "  "}) {
+        CAPTURE(end);
+        CHECK(may_be_test_row(begin + end) == (std::string_view(end) == "  !"));
+    }
+    CHECK_FALSE(may_be_test_row("  1"));
+}
+
 TEST_CASE("rows make tables with their peak, what follows it and wrong values") {
     TestTables tables;
     const auto add = [&](std::uint64_t bytes, double busbw, std::uint64_t wrong) {
