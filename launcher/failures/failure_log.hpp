@@ -41,7 +41,9 @@ class FailureLog {
         return open_blocks_ == 0 && open_streams_ == 0 && pdsh_hosts_.empty() && labels_.empty();
     }
     /// True for a line whose prefixes tell of no rank that is not known yet. While is_idle() only.
-    bool tells_no_rank(std::string_view line) const;
+    /// `goes_on`: `line` is the beginning of one, and this is true whatever follows and whatever
+    /// the digits are, but for those behind `[`.
+    bool tells_no_rank(std::string_view line, bool goes_on = false) const;
     /// Lines without an anchor that tell of no rank.
     void pass(std::uint64_t lines);
     /// The same for a record of NCCL's, of the process as process_of() gave it.

@@ -55,39 +55,44 @@ std::size_t end_of_date(std::string_view line) {
     return at < line.size() && line[at] == ' ' ? at + 1 : 0;
 }
 
-/// Whether one of the prefixes of prefix.hpp may begin with `text`.
-bool begins_prefix(std::string_view text) {
-    if (text.empty()) return false;
+/// Whether one of the prefixes of prefix.hpp may begin with `text`, or with more of it where it
+/// goes on.
+bool begins_prefix(std::string_view text, bool goes_on) {
+    if (text.empty()) return goes_on;
     const char first = text.front();
     if (is_digit(first) || first == '[' || first == '(' || first == ' ') return true;
     if (first != 'E' && first != 'W' && first != 'I' && first != 'F') return false;
-    if (text.size() > 1 && is_digit(text[1])) return true;
-    detect::nccl_log::Cursor word(text);
-    return first == 'E'   ? word.skip("ERROR:")
-           : first == 'W' ? word.skip("WARNING:")
-                          : word.skip("INFO:");
+    if (text.size() > 1 ? is_digit(text[1]) : goes_on) return true;
+    const auto begins = [&](std::string_view word) {
+        return text.starts_with(word) || (goes_on && word.starts_with(text));
+    };
+    return first == 'E' ? begins("ERROR:") : first == 'W' ? begins("WARNING:") : begins("INFO:");
 }
 
 }  // namespace
 
-bool FailureLog::tells_no_rank(std::string_view line) const {
+bool FailureLog::tells_no_rank(std::string_view line, bool goes_on) const {
+    // What a number may be followed by where the text ends: nothing, or whatever there is.
+    const auto is_label = [&](std::size_t end) {
+        return end == line.size() ? goes_on : line[end] == ':';
+    };
     while (!line.empty()) {
         const char first = line.front();
         detect::nccl_log::Cursor at(line);
         if (first == ' ') {  // srun's label, or none
             std::size_t end = 1;
             while (end < line.size() && line[end] == ' ') ++end;
-            end = end_of_digits(line, end);
-            return end == line.size() || line[end] != ':';
+            return !is_label(end_of_digits(line, end));
         }
         if (is_digit(first)) {  // a date, or srun's label
             const std::size_t end = end_of_date(line);
             if (end == 0) {
-                const std::size_t after = end_of_digits(line, 0);
-                return after == line.size() || line[after] != ':';
+                const std::size_t after = end_of_digits(line, 0);  // a `-`: another form of date
+                return !is_label(after) && (after == line.size() || line[after] != '-');
             }
             line.remove_prefix(end);
-            if (!detect::nccl_log::Cursor(line).skip("[rank")) return !begins_prefix(line);
+            if (goes_on || !detect::nccl_log::Cursor(line).skip("[rank"))
+                return !begins_prefix(line, goes_on);
         } else if (at.skip("[rank")) {
             std::size_t rank = 0, digits = 0;
             for (; digits < at.rest().size() && is_digit(at.rest()[digits]); ++digits)
@@ -97,12 +102,12 @@ bool FailureLog::tells_no_rank(std::string_view line) const {
             if (digits == 0 || rank >= known_ranks_.size() || !known_ranks_[rank] || !at.skip("]:"))
                 return false;
             at.skip(" ");
-            return !begins_prefix(at.rest());
+            return !begins_prefix(at.rest(), goes_on);
         } else {
             return first != '[' && first != '(';
         }
     }
-    return true;
+    return !goes_on;
 }
 
 void FailureLog::add_repaired(std::string_view line) {

@@ -43,7 +43,7 @@ std::size_t message_at(std::string_view line) {
 LogScan::LogScan(LogModel& model, FailureLog& failures)
     : failures_(failures), stream_(model), anchors_(failures.catalogue().anchors()) {
     // What find_record() and the lines without a record need (line.cpp, parse_test_rank()).
-    for (const char* text : {"NCCL INFO", "NCCL WARN ", "NCCL TRACE ", "NCCL CALL ",
+    for (const char* text : {"NCCL IN", "NCCL WARN ", "NCCL TRACE ", "NCCL CALL ",
                              "ERROR]: ", "CCL version", " device "})
         anchors_.add(text);
     for (const std::string_view part : kPartsOfCalls) anchors_.add(part);
@@ -77,28 +77,35 @@ std::string_view LogScan::line_at(std::size_t i) const {
     return block_.substr(begin, ends_[i] - begin);
 }
 
-/// Whether one of the anchors is in the line of the block.
-bool LogScan::holds_anchor(std::string_view line) {
+/// Whether a line of the block, of a stream that may pass, tells nothing.
+bool LogScan::may_pass(std::string_view line) {
     const auto begin = static_cast<std::size_t>(line.data() - block_.data());
-    if (anchor_ < begin) anchor_ = std::min(anchors_.find(block_, begin), block_.size());
-    return anchor_ < begin + line.size();
+    return next_anchor(begin) >= begin + line.size() &&
+           !failures_.catalogue().is_short_line(line) && tells_no_rank(line);
 }
 
-/// Whether a line of a stream that may pass tells nothing.
-bool LogScan::may_pass(std::string_view line) {
-    return !holds_anchor(line) && !failures_.catalogue().is_short_line(line) &&
-           failures_.tells_no_rank(line);
+bool LogScan::tells_no_rank(std::string_view line) {
+    const auto begin = static_cast<std::size_t>(line.data() - block_.data());
+    if (has_known_head(begin)) return true;
+    if (!failures_.tells_no_rank(line)) return false;
+    if (block_.size() - begin >= LineHeads::kBytes &&
+        failures_.tells_no_rank(LineHeads::common(line), true))
+        heads_.add(line.data());
+    return true;
 }
 
 /// Passes lines of the block that tell nothing, from line `i` on; the first one that does not.
 std::size_t LogScan::pass_lines(std::size_t i) {
     if (!failures_.is_idle() || !stream_.may_pass()) return i;
     const std::size_t first = i;
-    const char* begin = line_at(i).data();
+    std::size_t begin = i == 0 ? 0 : ends_[i - 1] + std::size_t{1};
+    // As may_pass() asks, most of it without a call.
     for (; i < ends_.size(); ++i) {
-        const char* const end = block_.data() + ends_[i];
-        const std::string_view line(begin, static_cast<std::size_t>(end - begin));
-        if (!may_pass(line)) break;
+        const std::size_t end = ends_[i];
+        if (next_anchor(begin) < end) break;
+        const std::string_view line = block_.substr(begin, end - begin);
+        if (!has_known_head(begin) && !tells_no_rank(line)) break;
+        if (line.size() < Anchors::kBytes && failures_.catalogue().is_short_line(line)) break;
         stream_.pass(line);
         begin = end + 1;
     }

@@ -8,6 +8,7 @@
 
 #include "launcher/failures/anchors.hpp"
 #include "launcher/failures/failure_log.hpp"
+#include "launcher/failures/line_heads.hpp"
 #include "launcher/log/stream.hpp"
 
 namespace toporun::launcher::failures {
@@ -33,8 +34,17 @@ class LogScan {
         detect::nccl_log::CallEnd end;
     };
 
-    bool holds_anchor(std::string_view line);
+    /// Where the next anchor of the block is, from `begin` on.
+    std::size_t next_anchor(std::size_t begin) {
+        if (anchor_ < begin) anchor_ = std::min(anchors_.find(block_, begin), block_.size());
+        return anchor_;
+    }
+    /// Whether the line at `begin` of the block begins as one of which tells_no_rank() is known.
+    bool has_known_head(std::size_t begin) const {
+        return block_.size() - begin >= LineHeads::kBytes && heads_.contains(block_.data() + begin);
+    }
     bool may_pass(std::string_view line);
+    bool tells_no_rank(std::string_view line);
     std::string_view line_at(std::size_t i) const;
     std::size_t pass_lines(std::size_t i);
     /// Whether the next line is a record, as far as the last ones tell: then that is tried first.
@@ -49,6 +59,7 @@ class LogScan {
 
     FailureLog& failures_;
     LogStream stream_;
+    LineHeads heads_;
     Anchors anchors_;  ///< of the catalogue, and what NCCL's own lines hold
     std::vector<Prefix> prefixes_ = std::vector<Prefix>(1024);
     detect::nccl_log::Line line_;

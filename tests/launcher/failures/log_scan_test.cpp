@@ -60,6 +60,11 @@ std::vector<std::string> line_pool() {
         "   4: [rank9]: loading",
         "2026-03-01 12:00:07,123 INFO trainer: epoch 3 step 7",
         "2026-03-01 12:00:07,123 [rank11]: epoch 3",
+        "2026-03-01 12:00:07 [rank12]: epoch 3 of a longer line",
+        "2026-03-01 12:00:07 [rank13]: epoch 3 of a longer line",
+        "2026-03-01T12:00:07.123+00:00 [rank14]: epoch 3",
+        "2026-03-01 12:00:07 [rank15]: e",
+        "[rank16]: ERROR:torch.x: of a logger behind a rank",
         "  0.125 0.25 0.5",
         "",
         "Traceback (most recent call last):",
@@ -171,6 +176,58 @@ TEST_CASE("the short way through a log has the same results as the long one") {
         read_short(text, 1 + random() % 50, other);
         check_same(one, other);
     }
+}
+
+TEST_CASE("lines with the head of one that tells no rank tell none either") {
+    FailureLog failures;
+    failures.add("[rank3]: loading");
+    std::vector<std::string> lines = line_pool();
+    for (const char* line :
+         {"[rank3]: iteration 7 | loss 1.25 | grad norm 0.5 | lr 1e-4", "12", "1", "1: loading",
+          "       12", "2026-03-01 12:00:07.123456789012345 x", "[rank3]: I", "[rank3]: INF",
+          "2026-03-01 12:00:07 W", "ERR"})
+        lines.emplace_back(line);
+    const char* const tails[] = {
+        "", "7", ": x", "] x", " [rank5]: x", "O:torch.x: y", "Z [rank5]: x"};
+    Random random(1);
+    int told = 0;
+    for (const std::string& line : lines) {
+        const std::string common(LineHeads::common(line));
+        if (!failures.tells_no_rank(common, true)) continue;
+        ++told;
+        CHECK(failures.tells_no_rank(line));
+        for (const char* tail : tails) {
+            std::string other = common + tail;
+            if (!other.starts_with('['))
+                for (char& c : other)
+                    if (c >= '0' && c <= '9') c = static_cast<char>('0' + random() % 10);
+            CAPTURE(other);
+            CHECK(failures.tells_no_rank(other));
+        }
+    }
+    CHECK(told > 10);
+}
+
+TEST_CASE("heads of lines are equal but for digits, behind a bracket they are equal") {
+    const auto same = [](std::string one, std::string other) {
+        one.resize(LineHeads::kBytes + 8, '.');
+        other.resize(LineHeads::kBytes + 8, '.');
+        LineHeads heads;
+        heads.add(one.data());
+        CHECK(heads.contains(one.data()));
+        return heads.contains(other.data());
+    };
+    CHECK(same("2026-03-01 12:00:07,123 INFO x", "2027-11-30 23:59:59,999 INFO x"));
+    CHECK(same("  0.125 0.25", "  9.876 5.43"));
+    CHECK(same(std::string(32, 'x') + "1", std::string(32, 'x') + "y"));
+    CHECK(same("[rank3]: iteration 1", "[rank3]: iteration 2"));
+    CHECK_FALSE(same("[rank3]: iteration 1", "[rank4]: iteration 1"));
+    CHECK_FALSE(same("  0.125 0.25", "  0,125 0.25"));
+    CHECK_FALSE(same("0:", "00"));
+    CHECK_FALSE(same("0/", "00"));
+    CHECK_FALSE(same(std::string(31, 'x') + "y", std::string(32, 'x')));
+    const std::string zeros(LineHeads::kBytes, '.');
+    CHECK_FALSE(LineHeads().contains(zeros.data()));
 }
 
 TEST_CASE("every text of the catalogue is found through its anchor, wherever it stands") {
