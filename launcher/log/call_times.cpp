@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -68,6 +69,34 @@ bool goes_by_ring(Function function) {
     return function == Function::all_reduce || function == Function::all_gather ||
            function == Function::reduce_scatter || function == Function::broadcast ||
            function == Function::reduce;
+}
+
+/// How much more than the ring's the bus bandwidth of a call can be. Sums inside NVSwitches or the
+/// network's switches (NVLS, CollNet) move half of a ring's bytes, and trees have more channels on
+/// some machines (nccl.md 6.2); measured figures of rings are up to 10 % above the model's.
+double best_over_ring(Function function) {
+    constexpr double kSumInSwitch = 2, kRing = 1.1;
+    return function == Function::all_reduce ? kSumInSwitch : kRing;
+}
+
+struct Latency {
+    double likely, most;  ///< s
+};
+
+/// What a call takes beside its transfer: within 8 ranks the protocols' constants and hops; an
+/// AllReduce of more goes by a tree, whose depth is a logarithm, all else step by step along the
+/// ring (nccl.md 6.3).
+Latency latency_of(const Collective& call) {
+    constexpr double kNear = 8;  // ranks
+    constexpr double kLikely = 25e-6, kMost = 120e-6;
+    constexpr double kLikelyLevel = 8e-6, kMostLevel = 20e-6;
+    constexpr double kLikelyStep = 1.2e-6, kMostStep = 6e-6;
+    const double ranks = std::max(kNear, static_cast<double>(call.ranks.value_or(0)));
+    if (call.function == Function::all_reduce) {
+        const double levels = std::log2(ranks / kNear);
+        return {kLikely + levels * kLikelyLevel, kMost + levels * kMostLevel};
+    }
+    return {kLikely + (ranks - kNear) * kLikelyStep, kMost + (ranks - kNear) * kMostStep};
 }
 
 }  // namespace
@@ -144,20 +173,26 @@ void CallTimes::add(std::string_view line) {
     const bool room = process.sums.size() < kMostSums || process.sums.contains(call->communicator);
     Process::Sum& sum = room ? process.sums[call->communicator] : process.sums.begin()->second;
     ++sum.calls;
-    if (!size || !factor || !goes_by_ring(call->function))
+    const Latency latency = latency_of(*call);
+    sum.likely_latency += latency.likely;
+    sum.most_latency += latency.most;
+    if (!size || !factor || !goes_by_ring(call->function)) {
         ++process.unsized;
-    else
-        sum.bus_bytes += static_cast<double>(*size) * *factor;
+        return;
+    }
+    const double bytes = static_cast<double>(*size) * *factor;
+    sum.bus_bytes += bytes;
+    sum.best_bytes += bytes / best_over_ring(call->function);
 }
 
 std::optional<FlightEstimate> CallTimes::estimate(double gbytes_per_s) const {
     constexpr std::uint64_t kLeastCalls = 20;
     constexpr double kLeastSteps = 10;  // of the stamps: their own error is 10 % then
     constexpr double kMostUnsized = 0.1;
-    // NCCL's figures are peaks, and real links give down to half of them (nccl.md 6.6); latencies
-    // of a call are 7 to 100 us from one NVLink hop to some nodes (nccl.md 6.3).
-    constexpr double kBest = 1.0, kLikely = 0.8, kWorst = 0.5;
-    constexpr double kLeastLatency = 7e-6, kLikelyLatency = 25e-6, kMostLatency = 100e-6;
+    // NCCL's figures are peaks, and real links give down to half of them (nccl.md 6.6); protocols
+    // for short messages have less again. The shortest call: 2.8's base of LL and a hop (6.3).
+    constexpr double kLikely = 0.8, kWorst = 0.4;
+    constexpr double kLeastLatency = 4e-6;
     constexpr double kGigabyte = 1e9;
     constexpr double kLongestGap = 0.5, kImpossible = 1.05;
     if (!(gbytes_per_s > 0)) return std::nullopt;
@@ -172,12 +207,12 @@ std::optional<FlightEstimate> CallTimes::estimate(double gbytes_per_s) const {
         double least = 0, likely = 0, most = 0;
         for (const auto& row : process.sums) {
             const Process::Sum& sum = row.second;
-            const double transfer = sum.bus_bytes / (gbytes_per_s * kGigabyte);
-            const auto calls = static_cast<double>(sum.calls);
+            const double rate = gbytes_per_s * kGigabyte;
             // Communicators may be in flight at the same time: at the least the longest alone.
-            least = std::max(least, transfer / kBest + calls * kLeastLatency);
-            likely += transfer / kLikely + calls * kLikelyLatency;
-            most += transfer / kWorst + calls * kMostLatency;
+            least = std::max(
+                least, sum.best_bytes / rate + static_cast<double>(sum.calls) * kLeastLatency);
+            likely += sum.bus_bytes / rate / kLikely + sum.likely_latency;
+            most += sum.bus_bytes / rate / kWorst + sum.most_latency;
         }
         if (process.goes_back || process.longest_gap >= kLongestGap * window ||
             least > kImpossible * (window + process.step))

@@ -50,6 +50,8 @@ class CallTimes {
         /// Sizes times the factor of the bus bandwidth, and calls, by communicator.
         struct Sum {
             double bus_bytes = 0;
+            double best_bytes = 0;  ///< the same by the quickest way that NCCL may take
+            double likely_latency = 0, most_latency = 0;  ///< s
             std::uint64_t calls = 0;
         };
         double previous = 0;
