@@ -12,6 +12,7 @@
 #include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <utility>
 
 #include "base/descriptors.hpp"
 #include "base/hash.hpp"

@@ -184,9 +184,8 @@ class NodeWatch {
         fill(facts);
         end_.oom_kills_after = detect::read_oom_kills(detect::Files(""));
         facts.failure = failure_of_node(facts, task_.private_directory, end_);
-        if (nodes_)
-            nodes_->write_end(
-                facts);  // its lines: nobody says them here, nor on the launcher's host
+        if (nodes_)  // its lines: nobody says them here, nor on the launcher's host
+            nodes_->write_end(facts);
         else
             write_reports(facts);
         remove_private_directory(task_.private_directory);
