@@ -90,9 +90,10 @@ void add_assignments(std::map<std::string, std::string>& variables, const std::s
 /// What stands in front of a program behind the launcher does to its variables.
 void add_given(GivenVariables& given, const Peeled& peeled);
 
-/// One task a node that may start ranks by itself, a shell or a launcher: their number is not
-/// known.
-void forget_one_rank(Command& command, std::size_t word, const Host& host);
+/// One task a node whose program argv[word...] may start ranks by itself, a shell or a launcher:
+/// their number is not known.
+void forget_one_rank(env::Job& job, std::span<const std::string> argv, std::size_t word,
+                     const Host& host);
 
 /// The command with the shim by PYTHON_EXEC. Without a known interpreter the shim asks its parent.
 Command use_python_exec(Command command);

@@ -381,7 +381,8 @@ Command recognise_openmpi(Command command, const Site& site, int major,
     command.job.user_binds = binding.binds;
     add_assignments(command.given.set, parameters.first({"mca_base_env_list"}), ';');
     command = add_programs(std::move(command), contexts, host);
-    if (contexts.size() == 1) forget_one_rank(command, contexts.front().scan.program, host);
+    if (contexts.size() == 1)
+        forget_one_rank(command.job, command.argv, contexts.front().scan.program, host);
     if (!away.empty())
         return insert_shim_on_hosts(std::move(command), site, program_words(contexts), host, away);
     return insert_shim(std::move(command), site, program_words(contexts), host);
@@ -410,7 +411,8 @@ Command recognise_hydra(Command command, const Site& site, const Environment& en
                                   last_given(context.scan, Meaning::narrows_variables) != nullptr;
     }
     command = add_programs(std::move(command), contexts, host);
-    if (contexts.size() == 1) forget_one_rank(command, contexts.front().scan.program, host);
+    if (contexts.size() == 1)
+        forget_one_rank(command.job, command.argv, contexts.front().scan.program, host);
     if (!away.empty())
         return insert_shim_on_hosts(std::move(command), site, program_words(contexts), host, away);
     return insert_shim(std::move(command), site, program_words(contexts), host);

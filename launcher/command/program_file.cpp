@@ -81,7 +81,7 @@ std::string program_file_text(const std::vector<ProgramLine>& lines,
                               const std::vector<std::string>& words) {
     std::string inserted;
     for (const std::string& word : words) {
-        if (word.find('\n') != std::string::npos) return {};
+        if (word.find_first_of("\n%") != std::string::npos) return {};  // srun fills in %t and %o
         inserted += quoted_word(word) + " ";
     }
     std::string text;

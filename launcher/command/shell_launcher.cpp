@@ -13,6 +13,19 @@ bool is_name_character(char c) {
     return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
+/// Whether the text may set the variable by other words than those of a launcher.
+bool may_set(std::string_view text, const std::string& name) {
+    for (const std::string& sets :
+         {name + "=", "for " + name, std::string("source "), std::string("read "),
+          std::string("readarray "), std::string("mapfile "), std::string("getopts "),
+          std::string("eval "), std::string("printf -v")})
+        if (text.find(sets) != std::string_view::npos) return true;
+    for (std::size_t at = 0; (at = text.find(". ", at)) != std::string_view::npos; ++at)
+        if (at == 0 || std::string_view(" \t\n;&|({").find(text[at - 1]) != std::string_view::npos)
+            return true;  // the command `. FILE`
+    return false;
+}
+
 /// The value that a variable of the job script has in every task too; nothing for one that Slurm,
 /// the shell or the text may set.
 std::optional<std::string> same_in_tasks(const std::string& name, std::string_view text,
@@ -20,8 +33,7 @@ std::optional<std::string> same_in_tasks(const std::string& name, std::string_vi
     const bool of_tasks = name.starts_with("SLURM_") && name != "SLURM_JOB_NUM_NODES";
     const auto found = environment.find(name);
     if (of_tasks || name == "HOSTNAME" || found == environment.end()) return std::nullopt;
-    for (const std::string& sets : {name + "=", std::string("source "), std::string("read ")})
-        if (text.find(sets) != std::string_view::npos) return std::nullopt;
+    if (may_set(text, name)) return std::nullopt;
     return found->second;
 }
 

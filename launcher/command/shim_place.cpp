@@ -106,15 +106,15 @@ void add_given(GivenVariables& given, const Peeled& peeled) {
     for (const auto& [name, value] : peeled.set) given.set[name] = value;
 }
 
-void forget_one_rank(Command& command, std::size_t word, const Host& host) {
-    if (command.job.ranks_per_node != 1 || word >= command.argv.size()) return;
-    const Peeled peeled = peel_prefixes(command.argv, word);
-    const bool boxed =
-        peeled.inner < command.argv.size() &&
-        is_launcher_name(command.argv[peeled.inner]);  // behind a container's command
-    if (peeled.shell || boxed || find_site(command.argv, peeled, host).role != Role::none ||
-        !rank_text(command.argv, word, host).empty())
-        command.job.ranks_per_node.reset();
+void forget_one_rank(env::Job& job, std::span<const std::string> argv, std::size_t word,
+                     const Host& host) {
+    if (job.ranks_per_node != 1 || word >= argv.size()) return;
+    const Peeled peeled = peel_prefixes(argv, word);
+    const bool boxed = peeled.inner < argv.size() &&
+                       is_launcher_name(argv[peeled.inner]);  // behind a container's command
+    if (peeled.shell || boxed || find_site(argv, peeled, host).role != Role::none ||
+        !rank_text(argv, word, host).empty())
+        job.ranks_per_node.reset();
 }
 
 void add_assignments(std::map<std::string, std::string>& variables, const std::string& text,

@@ -162,6 +162,17 @@ Command nested_launcher(const Command& command, std::size_t word, const Peeled& 
     return start_inside(std::move(plain), word, printable(command.argv[site.word]), host);
 }
 
+/// The variables that the tasks have from the job script, as far as that is known.
+Environment handed_over_to_tasks(const Scan& scan, const Environment& environment) {
+    if (!export_list(scan, environment).empty()) return {};
+    Environment variables = environment;
+    std::map<std::string, std::string> assigned;
+    if (const Given* list = last_given(scan, Meaning::export_list))
+        add_assignments(assigned, list->value, ',');
+    for (const auto& assignment : assigned) variables.erase(assignment.first);
+    return variables;
+}
+
 /// Notes the options of srun and of the launcher that it starts.
 Command keep_options(Command command, const Scan& scan, const Environment& environment,
                      const Host& host) {
@@ -171,7 +182,9 @@ Command keep_options(Command command, const Scan& scan, const Environment& envir
     if (!peeled.shell) peeled.opaque = false;  // its options say the same in a container
     const Site inner = find_site(command.argv, peeled, host);
     auto options = inner_options(command, inner, environment, host);
-    if (!options) options = options_in_shell_text(command.argv, scan.program, environment, host);
+    if (!options)
+        options = options_in_shell_text(command.argv, scan.program,
+                                        handed_over_to_tasks(scan, environment), host);
     if (!options) return command;
     options->enclosed = options->enclosed || enclosed;
     command.launchers.push_back(std::move(*options));
@@ -281,6 +294,7 @@ Command insert_in_file(Command command, const Site& site, const Scan& scan, cons
     for (const ProgramLine& line : file.lines) {
         if (line.words.empty()) continue;
         if (command.program.empty()) command.program = innermost_program(line.words, 0, host);
+        forget_one_rank(command.job, line.words, 0, host);
         if (!peel_prefixes(line.words, 0).binds.empty())
             command.job.user_binds = command.job.binding_given = true;
     }
@@ -350,7 +364,7 @@ Command recognise_srun(Command command, const Site& site, const Environment& env
             command = add_programs(std::move(command), contexts, host);
     if (containers) command.program.clear();
     if (!obstacle.empty()) {
-        if (contexts.size() == 1) forget_one_rank(command, scan.program, host);
+        if (contexts.size() == 1) forget_one_rank(command.job, command.argv, scan.program, host);
         if (command.drops_variables)
             command.notes.push_back(
                 fmt::format("srun hands over only '--export={}': toporun's variables do not arrive",
@@ -364,7 +378,7 @@ Command recognise_srun(Command command, const Site& site, const Environment& env
         if (command.guard == Guard::toporun) keep_job_name(command, site, contexts, environment);
         return command;
     }
-    if (!programs_in_file) forget_one_rank(command, scan.program, host);
+    if (!programs_in_file) forget_one_rank(command.job, command.argv, scan.program, host);
     if (!command.job.same_host)
         return insert_shim_on_nodes(std::move(command), site, contexts, environment, host);
     return place_shim(std::move(command), site, contexts, host);

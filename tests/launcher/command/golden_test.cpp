@@ -66,6 +66,7 @@ tests::FakeHost golden_host() {
     host.files["open.sh"] = "echo don't\nsrun -n 4 python train.py # it's\necho 'a\n";
     host.files["nested.sh"] = "timeout 60 bash -c 'apptainer exec i.sif python train.py'\n";
     host.files["programs"] = "# two kinds\n0 ./a --x %t\n\n1-3  bash -c 'echo %o' it\\'s %o\n";
+    host.files["shells.conf"] = "0-1 bash -c 'torchrun t.py'\n";
     host.files["missing.conf"] = "0 ./a\n1 ./missing\n";
     host.files["launcher.conf"] = "0-1 torchrun train.py\n";
     host.files["open.conf"] = "0-1 ./a 'x\n";

@@ -123,6 +123,7 @@ TEST_CASE("srun's file of programs is written anew or left alone") {
     CHECK(program_file_text(file.lines, {std::string(8000, 'x')}) ==
           "");  // srun refuses such a line
     CHECK(program_file_text(file.lines, {"a\nb"}) == "");
+    CHECK(program_file_text(file.lines, {"/T/%t/shim"}) == "");  // another one for each task
     for (const char* text :
          {"", "# c\n", "0\n", "0 './a'\n", "0 ./a%t\n", "0 ./a 'x\n", "0 ./a \\\n"}) {
         CAPTURE(text);
