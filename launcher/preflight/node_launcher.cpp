@@ -95,6 +95,17 @@ void read_deepspeed(LaunchLine& line) {
     line.master_port = told(line, {"master-port"});
 }
 
+/// The node of the first global rank, where every node has as many; `nproc` is told.
+std::optional<Said> composer_node(const LaunchLine& line) {
+    auto node = told(line, {"base-rank"}, {"BASE_RANK"});
+    if (!node) return std::nullopt;
+    const auto first = to_integer(trim(node->value));
+    const auto ranks = line.nproc ? line.nproc->count() : std::nullopt;
+    const bool whole = first && ranks && *first % *ranks == 0;
+    node->value = whole ? fmt::to_string(*first / *ranks) : "unknown";
+    return node;
+}
+
 void read_composer(LaunchLine& line) {
     line.nproc = told(line, {"n", "nproc"}, {"LOCAL_WORLD_SIZE"});
     const auto total = told(line, {"world-size"}, {"WORLD_SIZE"});
@@ -103,7 +114,8 @@ void read_composer(LaunchLine& line) {
         if (line.nproc) line.nnodes->words += ", " + line.nproc->words;
     }
     if (!line.nproc) line.nproc = all_gpus(*line.launcher);
-    line.node_rank = told(line, {"node-rank", "base-rank"}, {"NODE_RANK", "BASE_RANK"});
+    line.node_rank = told(line, {"node-rank"}, {"NODE_RANK"});
+    if (!line.node_rank) line.node_rank = composer_node(line);
     line.master_address = told(line, {"master-addr"}, {"MASTER_ADDR"});
     line.master_port = told(line, {"master-port"}, {"MASTER_PORT"});
 }
@@ -155,6 +167,7 @@ std::string start_on_each_node(const LaunchLine& line, std::optional<int> nodes,
         const auto ranks = line.nproc ? line.nproc->count() : std::nullopt;
         told = fmt::format("{}={}", launcher.nodes,
                            nodes && ranks ? fmt::to_string(*nodes * *ranks) : "RANKS");
+        if (ranks) told += fmt::format(" {}={}", launcher.ranks, *ranks);
     }
     return fmt::format("{} bash -c '{}{} {} {}=$SLURM_NODEID {}=$MASTER_ADDR ...'", srun,
                        toporun ? "toporun " : "", launcher.command, told, launcher.node_rank,

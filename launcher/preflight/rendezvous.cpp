@@ -83,9 +83,12 @@ void node_rank_left_out(const LaunchLine& line, std::vector<Finding>& findings) 
              fmt::format("{}, {}", line.node_rank->words,
                          line.nnodes ? line.nnodes->words : fmt::format("no {}", launcher.nodes)),
              "the start waits for the others and times out, or ends with an error",
-             line.torchrun != nullptr ? fmt::format("--nnodes={}", *rank + 1)
-                                      : fmt::format("{}=RANK", launcher.node_rank),
-             "", fmt::format("the right {}", launcher.node_rank)});
+             line.node || line.srun != nullptr ? fmt::format("{}=$SLURM_NODEID", launcher.node_rank)
+             : line.torchrun != nullptr        ? fmt::format("--nnodes={}", *rank + 1)
+                                               : fmt::format("{}=0", launcher.node_rank),
+             "",
+             fmt::format("each node its own number, from 0 to {}; or as many nodes as there are",
+                         *nodes - 1)});
         return;
     }
     // accelerate may have it from a config file that is not seen here.

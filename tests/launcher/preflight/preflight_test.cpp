@@ -506,6 +506,13 @@ TEST_CASE("launchers that start the ranks of a node as torchrun does") {
          "0.0.0.0",
          ""},
         {"composer -n 8 --world_size 16 --node_rank 1 --master_addr node-a t.py", task(2, 1), ""},
+        // The first global rank is no node.
+        {"composer -n 8 --world_size 16 --base_rank 8 --master_addr node-a t.py", task(2, 1), ""},
+        {"composer -n 8 --world_size 16 --node_rank 1 --base_rank 8 --master_addr node-a t.py",
+         task(2, 1), ""},
+        {"composer -n 8 --world_size 16 --base_rank 12 --master_addr node-a t.py", task(2, 1), ""},
+        {"composer -n 8 --world_size 16 --base_rank 16 --master_addr node-a t.py", task(2, 1),
+         "node-rank-fixed", Severity::broken, "--base_rank 16", "SLURM_NODEID=1"},
         {fabric + "--node-rank=0 --main-address=node-a t.py", batch(2), "node-rank-fixed",
          Severity::broken, "--node-rank=0", ""},
         {fabric + "--main-address=node-a t.py", batch(2), "node-rank-missing", Severity::broken,
@@ -530,6 +537,15 @@ TEST_CASE("launchers that start the ranks of a node as torchrun does") {
         {accelerate + "--use_deepspeed --main_process_ip localhost t.py", batch(2), ""},
         {"srun -n 2 accelerate launch --cpu t.py", batch(1, {{"SLURM_GPUS_ON_NODE", "2"}}), ""},
     });
+    const auto fix_of = [](const std::string& line, const Environment& variables) {
+        const auto findings = findings_of(line, variables, {});
+        return findings.empty() ? "" : findings.front().fix;
+    };
+    CHECK(fix_of(composer + "--master_addr node-a t.py", batch(2)).find("--nproc=8 ") !=
+          std::string::npos);
+    const std::string too_high = "--node_rank 7 --master_addr node-a t.py";
+    CHECK(fix_of("composer -n 8 --world_size 16 " + too_high, {}) == "--node_rank=0");
+    CHECK(fix_of("torchrun --nnodes=2 " + too_high, {}) == "--nnodes=8");
     const auto findings = findings_of(accelerate + "--machine_rank 0 t.py", batch(2), {});
     REQUIRE_FALSE(findings.empty());
     CHECK(findings[0].fix ==
@@ -576,6 +592,16 @@ TEST_CASE("a launcher in the shell text of srun's tasks") {
          batch(2, {{"MASTER_ADDR", "localhost"}}), ""},
         {"srun", "torchrun --nnodes=$SLURM_NNODES --nproc_per_node=$N " + place + "t.py", batch(2),
          ""},
+        {"srun", several + "--node_rank=$R --master_addr=node-a t.py", batch(2, {{"R", "1"}}),
+         "node-rank-fixed"},
+        {"srun", several + "--master_addr=node-a --node_rank=$R x.y z", batch(2, {{"R", "1"}}),
+         "node-rank-fixed"},
+        {"srun --export=ALL,A=1", several + "--node_rank=$R --master_addr=node-a t.py",
+         batch(2, {{"R", "1"}}), "node-rank-fixed"},
+        {"srun --export=PATH", several + "--node_rank=$R --master_addr=node-a t.py",
+         batch(2, {{"R", "1"}}), ""},
+        {"srun --export=ALL,R=", several + "--node_rank=$R --master_addr=node-a t.py",
+         batch(2, {{"R", "1"}}), ""},
         {"srun", "torchrun $ARGS t.py", batch(2), ""},
         {"srun", "torchrun --nproc_per_node 8 ${ARGS[@]} t.py", batch(2), ""},
         {"srun", "torchrun --nproc_per_node=8 --rdzv_endpoint=$(hostname):1 --nnodes=2 t.py",
@@ -593,6 +619,15 @@ TEST_CASE("a launcher in the shell text of srun's tasks") {
         CAPTURE(row.text);
         const auto findings = shell_findings(row.srun, row.text, row.environment);
         CHECK((findings.empty() ? "" : findings.front().id) == row.id);
+    }
+    for (const char* sets :
+         {". ./env.sh", "set -e; . ./env.sh", "for R in $SLURM_NODEID; do :; done", "read R <x",
+          "mapfile -t R <x", "eval $(./env.sh)", "printf -v R 0", "getopts n: R", "source env.sh",
+          "R=$SLURM_NODEID"}) {
+        CAPTURE(sets);
+        const std::string text =
+            std::string(sets) + "; " + several + "--node_rank=$R --master_addr=node-a t.py";
+        CHECK(shell_findings("srun", text, batch(2, {{"R", "1"}})).empty());
     }
     FakeHost host;
     host.programs["./job.sh"] = "#!/bin/bash\nsource env.sh\n" + several + "t.py\n";
