@@ -77,6 +77,17 @@ void FailureLog::fill(Event& event, const Captures& captures, const KnownLine& l
             event.signal = signal;
 }
 
+/// Node, or rank too, out of a line of the same block before: Intel MPI's `RANK 1 PID 77 RUNNING AT
+/// node-a`, kubectl's `Node: node-a/10.0.0.7`. MPICH's process is another than the one that failed.
+void FailureLog::fill_from_before(Event& event) {
+    constexpr std::uint64_t kFarthest = 400;  // lines, of a pod with many containers
+    const bool rank = event.line_id == "at-rank";
+    if ((!rank && event.line_id != "at-node") || !named_before_) return;
+    if (event.place.line - named_before_->place.line > kFarthest) return;
+    if (event.node.empty()) event.node = named_before_->node;
+    if (rank && event.ranks.empty()) event.ranks = named_before_->ranks;
+}
+
 /// What a line of the kernel's log names, into the event and what it says.
 void FailureLog::fill_from_kernel(Event& event, std::string_view raw) {
     const auto line = kernel_line(raw);

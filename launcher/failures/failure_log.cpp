@@ -40,6 +40,7 @@ void FailureLog::begin_file(const std::string& name) {
     pdsh_hosts_.clear();
     labels_.clear();
     warned_.reset();
+    named_before_.reset();
     evidence_.files.push_back(name);
     evidence_.file_lines.push_back(0);
     place_.file = static_cast<int>(evidence_.files.size()) - 1;
@@ -102,6 +103,8 @@ void FailureLog::consider(std::string_view line, const detect::nccl_log::Line* n
     if (record) {
         prefixed.origin.host = nccl->record.host;
         prefixed.origin.pid = nccl->record.pid;
+        // Threads that NCCL started may have no device of their own: 0 is printed for them.
+        if (nccl->record.tid == nccl->record.pid) prefixed.origin.device = nccl->record.device;
         if (const auto match = catalogue_.match(prefixed.message, candidates_, true))
             take(*match, prefixed.origin, line, stream_of(prefixed.origin), true);
         return;
@@ -261,6 +264,11 @@ bool FailureLog::take_special(const Catalogue::Match& match, const Origin& origi
         return true;
     }
     if (id == "new-run") return true;
+    if (id == "node-before" || id == "rank-before") {
+        named_before_ = event_of(origin, raw);
+        fill(*named_before_, captures, *match.line);
+        return true;
+    }
     if (id == "pdsh-launch") {
         const std::string host(captures.text("node").value_or(""));
         if (pdsh_hosts_.size() < 4096) pdsh_hosts_.insert(host);
@@ -352,6 +360,7 @@ void FailureLog::take(const Catalogue::Match& match, const Origin& origin, std::
     event.advice = line.advice;
     fill(event, match.captures, line);
     fill_from_kernel(event, raw);
+    fill_from_before(event);
     // A line that calls itself a warning is no cause, what it tells of was dealt with.
     const bool warning = origin.level == 'W' || origin.level == 'I' ||
                          (origin.level == 0 && !of_nccl && tells_handled(raw));

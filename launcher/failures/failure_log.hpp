@@ -119,6 +119,7 @@ class FailureLog {
     void add_agent(const Catalogue::Match& match, const Origin& origin);
     static void fill(Event& event, const Captures& captures, const KnownLine& line);
     static void fill_from_kernel(Event& event, std::string_view raw);
+    void fill_from_before(Event& event);
     static bool add_to(Event& event, const Captures& captures, const KnownLine& line);
     static std::string shortened(std::string_view text);
     Event event_of(const Origin& origin, std::string_view raw) const;
@@ -131,6 +132,8 @@ class FailureLog {
     std::set<std::string, std::less<>> pdsh_hosts_;
     Labels labels_;
     std::optional<Event> warned_;  ///< NCCL's latest warning
+    std::optional<Event>
+        named_before_;  ///< the latest line that names node or rank of what follows
     std::int64_t warned_tid_ = 0;
     std::vector<std::uint16_t> candidates_;
     /// By the low bits of the process id: a node's ranks take turns.

@@ -124,6 +124,8 @@ std::string who_text(const Verdict& verdict, const Origin& origin) {
     if (!verdict.all_ranks && verdict.suspects.empty() && origin.local_rank)
         who = fmt::format("local rank {}{}", *origin.local_rank,
                           verdict.node.empty() ? " of its node" : "");
+    if (!verdict.all_ranks && verdict.suspects.empty() && origin.device)
+        who = fmt::format("a rank on CUDA device {}", *origin.device);
     if (verdict.rank) who = fmt::format("rank {}", *verdict.rank);
     if (!verdict.rank && verdict.suspects.size() > 1) {
         std::vector<std::string> words;

@@ -17,9 +17,10 @@ struct Origin {
     std::string group;              ///< of the process group: GUID and number; "" the default one
     std::string host;
     std::optional<std::int64_t> pid;
-    std::string time;   ///< as printed, only to be shown
-    std::string label;  ///< another label of the stream, without what is a time
-    char level = 0;     ///< of a logger: E, W, I, F; 0: not told
+    std::string time;           ///< as printed, only to be shown
+    std::string label;          ///< another label of the stream, without what is a time
+    char level = 0;             ///< of a logger: E, W, I, F; 0: not told
+    std::optional<int> device;  ///< CUDA device of a process whose main thread wrote NCCL's record
 };
 
 struct PrefixedLine {
