@@ -30,6 +30,9 @@ Command recognise_deepspeed(Command command, const Site& site, const Environment
 Command recognise_colossalai(Command command, const Site& site, const Host& host);
 Command recognise_composer(Command command, const Site& site, const Host& host);
 Command recognise_fabric(Command command, const Site& site, const Host& host);
+/// LLaMA-Factory, ms-swift and XTuner, which start torchrun for themselves.
+Command recognise_front_end(Command command, const Site& site, const Environment& environment,
+                            const Host& host);
 Command recognise_horovodrun(Command command, const Site& site, const Host& host);
 Command recognise_flux(Command command, const Site& site, const Environment& environment,
                        const Host& host);
@@ -97,6 +100,9 @@ void forget_one_rank(env::Job& job, std::span<const std::string> argv, std::size
 
 /// The command with the shim by PYTHON_EXEC. Without a known interpreter the shim asks its parent.
 Command use_python_exec(Command command);
+
+/// The same where the interpreter is known or the shim can ask for it; else export only.
+Command by_python_exec(Command command, const Site& site, const Host& host);
 
 /// The Python that a launcher written in Python runs with, and so starts its workers with. "" when
 /// it is not known.

@@ -85,14 +85,6 @@ Command insert_python(Command command, const Scan& scan, const Site& site, const
     return insert_words(std::move(command), std::move(edits));
 }
 
-Command by_python_exec(Command command, const Site& site, const Host& host) {
-    if (command.interpreter.empty() && !parent_tells_interpreter(site, host)) {
-        const std::string reason = interpreter_unknown(command, site);
-        return export_only(std::move(command), reason);
-    }
-    return use_python_exec(std::move(command));
-}
-
 /// `key: value` at the start of a line of accelerate's YAML file; "" when it is not there.
 std::string config_value(const std::string& text, std::string_view key) {
     for (const std::string& line : split(text, '\n')) {

@@ -151,6 +151,8 @@ Command recognise_site(Command command, const Site& site, const Environment& env
     if (kind == "fabric") return recognise_fabric(std::move(command), site, host);
     if (kind == "horovodrun") return recognise_horovodrun(std::move(command), site, host);
     if (kind == "flux") return recognise_flux(std::move(command), site, environment, host);
+    if (kind == "llamafactory" || kind == "swift" || kind == "xtuner")
+        return recognise_front_end(std::move(command), site, environment, host);
     if (kind == "jsrun") return recognise_jsrun(std::move(command), site, host);
     return recognise_away(std::move(command), site);
 }
@@ -311,9 +313,12 @@ Command recognise(std::vector<std::string> argv, const Environment& environment,
         command.given = {peeled.set, peeled.removed, peeled.cleared};
     command.assignments_at = peeled.assignments_at;
     const Site site = find_site(command.argv, peeled, host);
-    if (site.role == Role::none)
-        return recognise_plain(std::move(command), peeled, environment, host);
     const Environment inner = variables_of_ranks(command, environment);
+    // Without these variables they run the script alone.
+    const bool alone = (site.kind == "swift" || site.kind == "xtuner") &&
+                       !inner.contains("NPROC_PER_NODE") && !inner.contains("NNODES");
+    if (site.role == Role::none || alone)
+        return recognise_plain(std::move(command), peeled, environment, host);
     return behind_prefixes(recognise_site(std::move(command), site, inner, host), peeled);
 }
 

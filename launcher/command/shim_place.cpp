@@ -134,6 +134,14 @@ Command use_python_exec(Command command) {
     return command;
 }
 
+Command by_python_exec(Command command, const Site& site, const Host& host) {
+    if (command.interpreter.empty() && !parent_tells_interpreter(site, host)) {
+        const std::string reason = interpreter_unknown(command, site);
+        return export_only(std::move(command), reason);
+    }
+    return use_python_exec(std::move(command));
+}
+
 std::string own_interpreter(const Site& site, const Host& host) {
     if (!site.module) return script_python(site.path, host);
     const bool program = host.read_file(site.path, 4).value_or("") == "\177ELF";

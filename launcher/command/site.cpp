@@ -47,6 +47,12 @@ constexpr std::array kCommands = {
     Known{"fabric", "fabric", Role::launcher, "run model"},
     Known{"fabric", "fabric", Role::launcher, "run"},
     Known{"jsrun", "jsrun", Role::launcher, "", true},
+    Known{"llamafactory-cli", "llamafactory", Role::launcher, "train"},
+    Known{"lmf", "llamafactory", Role::launcher, "train"},
+    Known{"swift", "swift", Role::launcher, "sft"},
+    Known{"swift", "swift", Role::launcher, "pt"},
+    Known{"swift", "swift", Role::launcher, "rlhf"},
+    Known{"xtuner", "xtuner", Role::launcher, "train"},
     Known{"vllm", "vllm", Role::server, "serve"},
     Known{"trtllm-serve", "trtllm", Role::server},
     Known{"tritonserver", "tritonserver", Role::server},
@@ -157,7 +163,9 @@ Site site_at(std::span<const std::string> argv, std::size_t word) {
 bool is_launcher_name(const std::string& word) {
     const std::string name = base_name(word);
     return std::any_of(kCommands.begin(), kCommands.end(), [&](const Known& known) {
-        return known.name == name && known.role != Role::server;
+        // swift and xtuner are also the program of one rank (`srun -n8 xtuner train`).
+        return known.name == name && known.role != Role::server && known.kind != "swift" &&
+               known.kind != "xtuner";
     });
 }
 

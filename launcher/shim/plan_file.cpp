@@ -81,8 +81,9 @@ bool is_for_launcher(const std::string& name) {
 
 /// Whose variables tell the ranks of a launcher their place (rank.c).
 std::string rank_source(const std::string& launcher) {
-    if (launcher == "accelerate" || launcher == "colossalai" || launcher == "fabric")
-        return "torchrun";
+    for (const char* name :
+         {"accelerate", "colossalai", "fabric", "llamafactory", "swift", "xtuner"})
+        if (launcher == name) return "torchrun";
     if (launcher == "deepspeed" || launcher == "composer") return "env";
     return launcher == "horovodrun" ? "horovod" : launcher;
 }
