@@ -18,11 +18,28 @@ constexpr std::array<std::string_view, kFunctions> kNames = {
     "AllReduce", "Broadcast", "Reduce", "AllGather", "ReduceScatter", "Send",
     "Recv",      "AlltoAll",  "Gather", "Scatter",   "AllGatherV"};
 
+/// Whether the N bytes are equal: in words, which the compiler makes of no memcmp() of this size.
+template <std::size_t N>
+[[gnu::always_inline]] inline bool are_equal(const char* a, const char* b) {
+    constexpr std::size_t kWord = N >= 8 ? 8 : N >= 4 ? 4 : N >= 2 ? 2 : 1;
+    for (std::size_t i = 0; i + kWord <= N; i += kWord)
+        if (std::memcmp(a + i, b + i, kWord) != 0) return false;
+    return std::memcmp(a + N - kWord, b + N - kWord, kWord) == 0;
+}
+
+/// The same for sizes that are known late, from four to sixteen, without a call.
+[[gnu::always_inline]] inline bool are_equal(const char* a, const char* b, std::size_t size) {
+    if (size < 8) return are_equal<4>(a, b) && are_equal<4>(a + size - 4, b + size - 4);
+    return are_equal<8>(a, b) && are_equal<8>(a + size - 8, b + size - 8);
+}
+
 /// The function whose name `message` begins with, up to the colon at `size`.
 std::optional<Function> function_of(std::string_view message, std::size_t size) {
+    static_assert(std::all_of(kNames.begin(), kNames.end(), [](std::string_view name) {
+        return name.size() >= 4 && name.size() <= 16;
+    }));
     for (std::size_t i = 0; i < kNames.size(); ++i)
-        if (kNames[i].size() == size && kNames[i].front() == message.front() &&
-            std::memcmp(kNames[i].data(), message.data(), size) == 0)
+        if (kNames[i].size() == size && are_equal(kNames[i].data(), message.data(), size))
             return static_cast<Function>(i);
     if (message.starts_with("AllToAll:")) return Function::all_to_all;  // RCCL
     return std::nullopt;
@@ -82,15 +99,6 @@ constexpr std::array<std::uint8_t, 256> hex_digits() {
     return values;
 }
 constexpr std::array<std::uint8_t, 256> kHexDigits = hex_digits();
-
-/// Whether the N bytes are equal: in words, which the compiler makes of no memcmp() of this size.
-template <std::size_t N>
-[[gnu::always_inline]] inline bool are_equal(const char* a, const char* b) {
-    constexpr std::size_t kWord = N >= 8 ? 8 : N >= 4 ? 4 : N >= 2 ? 2 : 1;
-    for (std::size_t i = 0; i + kWord <= N; i += kWord)
-        if (std::memcmp(a + i, b + i, kWord) != 0) return false;
-    return std::memcmp(a + N - kWord, b + N - kWord, kWord) == 0;
-}
 
 /// Reads the usual line alone, byte by byte, without a check that its end may spare: these lines
 /// are most of some logs. What it does not know the slow reader may.
