@@ -117,6 +117,50 @@ class TorchrunProgram(Case):
         self.assertEqual(sorted(rank["rank"] for rank in json.loads(report.stdout)["ranks"]), [0, 1])
 
 
+@unittest.skipIf(harness.torchrun_is_missing(), harness.torchrun_is_missing())
+class FrontEnds(Case):
+    """Programs that start torchrun for themselves, as their sources do: by name, with their own environment."""
+    FRONT_END = """
+import os, subprocess, sys
+count = os.environ.get("NPROC_PER_NODE", "2")
+words = ["torchrun", "--nproc_per_node", count, "--master_port", os.environ["MASTER_PORT"], "t.py", *sys.argv[2:]]
+sys.exit(subprocess.run(words, env=os.environ.copy()).returncode)
+"""
+
+    def setUp(self):
+        super().setUp()
+        with open("/usr/bin/torchrun", encoding="ascii") as file:
+            interpreter = file.readline().rstrip()
+        for name in ("llamafactory-cli", "swift", "xtuner"):
+            path = os.path.join(self.work, "bin", name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="ascii") as file:
+                file.write(interpreter + self.FRONT_END)
+            os.chmod(path, 0o755)
+        with open(os.path.join(self.work, "t.py"), "w", encoding="ascii") as file:
+            file.write("import os, sys\nsys.stdout.write(os.environ['RANK'] + sys.argv[1] + '\\n')\n"
+                       "sys.exit(len(sys.argv) - 2)\n")
+
+    def run_both(self, words, **variables):
+        variables = self.variables(PATH=f"{self.work}/bin:/usr/bin:/bin", **variables)
+        return [self.run_command([*prefix, *words], env=variables | {"MASTER_PORT": str(harness.free_port())})
+                for prefix in harness.PREFIXES]
+
+    def test_their_ranks_are_recorded(self):
+        for words, variables in ((["llamafactory-cli", "train"], {}), (["swift", "sft"], {"NPROC_PER_NODE": "2"}),
+                                 (["xtuner", "train"], {"NPROC_PER_NODE": "2"})):
+            with self.subTest(words=words):
+                bare, done = self.run_both([*words, "x"], **variables)
+                self.assertEqual((bare.returncode, sorted(bare.stdout.split())), (0, [b"0x", b"1x"]), bare)
+                self.assertEqual((done.returncode, sorted(done.stdout.split())), (0, [b"0x", b"1x"]), done)
+                report = json.loads(self.run_command([TOPORUN, "report", "--json"]).stdout)
+                self.assertEqual(sorted(rank["rank"] for rank in report["ranks"]), [0, 1], report["ranks"])
+
+    def test_exit_status(self):
+        bare, done = self.run_both(["llamafactory-cli", "train", "x", "y"])
+        self.assertEqual((bare.returncode, done.returncode), (1, 1), done)
+
+
 class Prefixes(Case):
     def test_the_ranks_behind_a_prefix_are_recorded(self):
         for prefix in (["env", "A=1"], ["timeout", "60"], ["nice", "-n", "1"], ["setsid", "-w"]):
