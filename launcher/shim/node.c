@@ -97,8 +97,11 @@ static bool exists(const char* directory, const char* name, char* path, size_t s
     return length > 0 && (size_t)length < size && access(path, F_OK) == 0;
 }
 
-bool find_node_plan(const struct node_request* request, const struct rank* rank, char* path,
-                    size_t size) {
+/* The path of this node's plan, in `path`; false where there is none. The first shim of the job on
+ * a node, the one that gets the lock, lets toporun make it; the others wait, ten seconds at most.
+ */
+static bool find_node_plan(const struct node_request* request, const struct rank* rank, char* path,
+                           size_t size) {
     char directory[kPath];
     char name[kPath + 16];
     struct utsname host;
@@ -129,4 +132,23 @@ bool find_node_plan(const struct node_request* request, const struct rank* rank,
     }
     close(fd);
     return found;
+}
+
+/* The plan is for the node of this rank. Several of Slurm's nodes may be one host. */
+static bool is_plan_of_node(const struct shim_plan* plan) {
+    struct utsname host;
+    if (plan->text == NULL || uname(&host) != 0) return false;
+    const char* node = getenv("SLURMD_NODENAME");
+    return strcmp(plan_value(plan, "host"), host.nodename) == 0 &&
+           (node == NULL || *node == '\0' || strcmp(plan_value(plan, "node"), node) == 0);
+}
+
+struct shim_plan choose_plan(const char* plan_path, const struct node_request* request) {
+    static const struct shim_plan kNone = {NULL, 0};
+    struct shim_plan plan = plan_path == NULL ? kNone : read_plan(plan_path);
+    if (request->id == NULL) return plan;
+    if (is_plan_of_node(&plan)) return plan;
+    char path[1024];
+    const struct rank rank = find_rank(&kNone);
+    return find_node_plan(request, &rank, path, sizeof path) ? read_plan(path) : kNone;
 }

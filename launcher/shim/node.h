@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "plan.h"
 #include "rank.h"
 
 /* What the command line of a shim says for a node that the launcher reaches by itself. */
@@ -14,10 +15,7 @@ struct node_request {
     size_t told_count;
 };
 
-/* The path of this node's plan, in `path`; false where there is none. The first shim of the job on
- * a node, the one that gets the lock, lets toporun make it; the others wait, ten seconds at most.
- */
-bool find_node_plan(const struct node_request* request, const struct rank* rank, char* path,
-                    size_t size);
+/* The plan that was handed on, unless it is another host's; else this node's own. */
+struct shim_plan choose_plan(const char* plan_path, const struct node_request* request);
 
 #endif

@@ -391,26 +391,6 @@ static int run_interpreter(char** argv, const struct variables_list* variables) 
     return run_program(argv, variables, false);
 }
 
-/* The plan is for the node of this rank. Several of Slurm's nodes may be one host. */
-static bool is_plan_of_node(const struct shim_plan* plan) {
-    struct utsname host;
-    if (plan->text == NULL || uname(&host) != 0) return false;
-    const char* node = getenv("SLURMD_NODENAME");
-    return strcmp(plan_value(plan, "host"), host.nodename) == 0 &&
-           (node == NULL || *node == '\0' || strcmp(plan_value(plan, "node"), node) == 0);
-}
-
-/* The plan that was handed on, unless it is another host's; else this node's own. */
-static struct shim_plan choose_plan(const char* plan_path, const struct node_request* node) {
-    static const struct shim_plan kNone = {NULL, 0};
-    struct shim_plan plan = plan_path == NULL ? kNone : read_plan(plan_path);
-    if (node->id == NULL) return plan;
-    if (is_plan_of_node(&plan)) return plan;
-    char path[1024];
-    const struct rank rank = find_rank(&kNone);
-    return find_node_plan(node, &rank, path, sizeof path) ? read_plan(path) : kNone;
-}
-
 static bool is_srun(const struct shim_plan* plan, const struct node_request* node) {
     for (size_t i = 0; i < node->told_count; ++i)
         if (strcmp(node->told[i], "launcher=srun") == 0) return true;
