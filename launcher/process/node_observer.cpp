@@ -54,11 +54,19 @@ std::string file_word(std::string host) {
     return host;
 }
 
-/// Held as long as the observer of a node's directory lives.
+/// Held as long as the observer of a node's directory lives. Locked before it has its name, by
+/// which others would find it; without one nobody removes the directory.
 Descriptor hold(const std::string& directory) {
     const std::string path = directory + "/" + kHeldFile;
-    Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (file && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) file.reset();
+    const std::string unnamed = path + "-" + random_letters();
+    Descriptor file(
+        ::open(unnamed.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!file) return file;
+    if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0 ||
+        ::rename(unnamed.c_str(), path.c_str()) != 0) {
+        ::unlink(unnamed.c_str());
+        file.reset();
+    }
     return file;
 }
 
