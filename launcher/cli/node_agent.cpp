@@ -111,7 +111,8 @@ int act_as_agent(const std::vector<std::string>& words) {
     const Prepared prepared =
         prepare_node(parse_arguments(options, environment), told, directory, environment, host);
     if (::access((directory + "/" + kShimPlanFile).c_str(), F_OK) != 0) return 1;
-    const std::string run_directory = told_text(map, "run_directory");
+    std::string run_directory = told_text(map, "run_directory");
+    if (!run_directory.starts_with('/')) run_directory.clear();  // the observer stands in /
     ObserverTask task;
     task.facts = node_facts(prepared, run_directory);
     task.private_directory = directory;

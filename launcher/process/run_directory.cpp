@@ -183,7 +183,9 @@ RunDirectory make_run_directory(const std::string& command, const std::string& w
         if (fault.empty()) fault = check_writable(wanted);
         if (!fault.empty()) return {{}, {}, "no run directory: " + fault, true, 1};
         while (!claimed(wanted, run)) ++run;
-        return {wanted, wanted, {}, true, run};
+        std::error_code error;  // those that are told of it have another working directory
+        const auto path = std::filesystem::absolute(wanted, error);
+        return {error ? wanted : path.string(), wanted, {}, true, run};
     }
     std::string name =
         run_name(command, environment, utc_compact(::time(nullptr)), random_letters());

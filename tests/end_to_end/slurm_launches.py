@@ -143,6 +143,12 @@ class Ranks(LaunchHelpers, SlurmCase):
                 self.assertEqual([" ".join(row[:-1]) for row in rows], expected, done)
                 self.assertEqual(len({row[-1] for row in rows} - {"None"}), 1, done)
 
+    def test_a_relative_run_directory(self):
+        """The observers of the nodes stand in another directory."""
+        done = self.run_command([TOPORUN, "--run-dir=toporun/srun-own", "srun", "-N2", "true"])
+        self.assertEqual(done.returncode, 0, done)
+        self.assertEqual([row["name"] for row in self.merged_report(3)["node_reports"][1:]], list(NODES))
+
     def test_observers_that_are_ended_with_the_step(self):
         """As Slurm does with what is left of a step when its last task ends: what a node knew when its first rank
         ended, here after its last one began, is in the report, and the next run there removes what the observer could
