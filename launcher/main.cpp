@@ -1,5 +1,6 @@
 #include <fcntl.h>
 
+#include <algorithm>
 #include <exception>
 
 #include "base/error.hpp"
@@ -8,6 +9,7 @@
 #include "launcher/cli/node_agent.hpp"
 #include "launcher/cli/run.hpp"
 #include "launcher/cli/subcommands.hpp"
+#include "launcher/command/launch.hpp"
 #include "launcher/command/loader_option.hpp"
 #include "launcher/process/supervisor.hpp"
 #include "launcher/version.hpp"
@@ -78,21 +80,41 @@ int act(const Arguments& arguments, const Environment& environment,
     exit_like(run_command(arguments, inherited, console));
 }
 
+/// The command behind toporun's options runs as typed, after what another toporun has put in front
+/// of it has failed. --strict is the user's wish for a refusal.
+int step_aside(const std::vector<std::string>& words, const InheritedSignals& inherited,
+               const std::string& fault) {
+    const auto end = std::find(words.begin(), words.end(), "--");
+    if (end == words.end() || end + 1 == words.end() ||
+        std::find(words.begin(), end, "--strict") != end) {
+        Console().error(fault);
+        return kFailedBeforeStart;
+    }
+    Console().warn(fault + ": the command runs as typed");
+    return exec_command(fill_in_workers({end + 1, words.end()}, kSafeWorkers), inherited,
+                        Console());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
     occupy_standard_descriptors();
     const InheritedSignals inherited = take_signals();
-    const std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
+    std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
     if (!words.empty() && words.front() == kNodeAgentWord) return node_agent(words);
+    const bool may_step_aside = !words.empty() && words.front() == kStepAsideWord;
+    if (may_step_aside) words.erase(words.begin());
+    if (may_step_aside && words.empty()) return 0;
     int failure = kFailedBeforeStart;
     try {
         if (selects_subcommand(words)) failure = kUsage;
         const Environment environment = environment_map();
         return act(parse_arguments(words, environment), environment, inherited);
     } catch (const Error& fault) {
+        if (may_step_aside) return step_aside(words, inherited, fault.what());
         Console().error(fault.what(), fault.where(), fault.hint());
     } catch (const std::exception& fault) {
+        if (may_step_aside) return step_aside(words, inherited, fault.what());
         Console().error(fault.what());
     }
     return failure;

@@ -6,6 +6,7 @@
 #include <array>
 #include <boost/program_options.hpp>
 #include <cmath>
+#include <filesystem>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
@@ -349,18 +350,37 @@ std::vector<std::string> option_names(Action action) {
 
 namespace {
 
-/// Without what only asks for a look (--dry-run) or replaces this machine for one.
+/// The path as it is from any working directory.
+std::string absolute_path(const std::string& path) {
+    std::error_code error;
+    const auto whole = std::filesystem::absolute(path, error);
+    return path.empty() || error ? path : whole.string();
+}
+
+/// Without what only asks for a look (--dry-run) or replaces this machine for one. Each option is
+/// one word, since a value may be `--`, and paths are absolute: tasks may start in another
+/// directory.
 std::vector<std::string> words_of_run(const Words& own) {
-    constexpr std::array<std::string_view, 3> kLooks = {"--dry-run", "--preflight-only", "--json"};
-    constexpr std::array<std::string_view, 3> kMachines = {"--machine", "--from", "--nccl-version"};
+    constexpr std::array<std::string_view, 6> kLeftOut = {
+        "--dry-run", "--preflight-only", "--json", "--machine", "--from", "--nccl-version"};
+    constexpr std::array<std::string_view, 2> kPaths = {"--profile", "--run-dir"};
+    const auto is_among = [](const auto& names, std::string_view name) {
+        return std::find(names.begin(), names.end(), name) != names.end();
+    };
+    const po::options_description options = options_of(Action::run);
     std::vector<std::string> kept;
     for (std::size_t i = 0; i < own.size(); ++i) {
-        const std::string_view name = std::string_view(own[i]).substr(0, own[i].find('='));
-        if (std::find(kLooks.begin(), kLooks.end(), name) != kLooks.end()) continue;
-        if (std::find(kMachines.begin(), kMachines.end(), name) == kMachines.end())
-            kept.push_back(own[i]);
-        else if (own[i].find('=') == std::string::npos)
-            ++i;
+        const std::size_t equals = own[i].find('=');
+        const std::string name = own[i].substr(0, equals);
+        const auto* option =
+            name.starts_with("--") ? options.find_nothrow(name.substr(2), false) : nullptr;
+        const bool has_value = option != nullptr && option->semantic()->min_tokens() > 0;
+        std::string value = equals == std::string::npos ? "" : own[i].substr(equals + 1);
+        std::string word = own[i];
+        if (has_value && equals == std::string::npos && i + 1 < own.size()) value = own[++i];
+        if (is_among(kLeftOut, name)) continue;
+        if (has_value) word = name + "=" + (is_among(kPaths, name) ? absolute_path(value) : value);
+        kept.push_back(std::move(word));
     }
     return kept;
 }

@@ -430,9 +430,12 @@ Prepared prepare(const Arguments& arguments, const Environment& environment, con
             [&] { prepared.command = recognise(arguments.command, environment, host); });
     if (missing && !prepared.command.launcher_at) return prepared;
     if (runs_inside(prepared.command) && files == Files::make) {
+        if (!arguments.profile_files.empty()) load_knowledge(arguments, environment, {});
         prepared.launch =
             prepare_launch(prepared.command, {}, find_installed(),
                            {{}, {}, words_for_nodes(prepared, arguments)}, environment, host);
+        for (const std::string& note : prepared.launch.notes)
+            problems.push_back("the command runs without toporun on the nodes: " + note);
         return prepared;
     }
     if (missing)

@@ -161,8 +161,11 @@ int run_command(const Arguments& arguments, const InheritedSignals& inherited,
     Prepared prepared = prepare(arguments, environment, host, Files::make);
     if (prepared.command.executable.empty())
         return exited(cannot_run(arguments.command.front(), environment, console));
-    if (runs_inside(prepared.command))  // toporun is in front of each task: this one steps aside
+    if (runs_inside(prepared.command)) {  // toporun is in front of each task: this one steps aside
+        if (arguments.strict && !prepared.problems.empty()) refuse(prepared.problems.front());
+        for (const std::string& problem : prepared.problems) console.warn(problem);
         return exited(exec_command(prepared.launch.argv, inherited, console));
+    }
     const JobPlace& place = prepared.place.shared() ? prepared.place : step_place;
     if (arguments.strict && !prepared.problems.empty()) {
         remove_private_directory(prepared.private_directory);

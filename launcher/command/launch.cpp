@@ -26,9 +26,9 @@ constexpr const char* kSrunGuard =
     "[ -x \"$1\" ] || e \"$1\" 'Permission denied' 13;; "
     "*) command -v \"$1\" >/dev/null || e \"$1\" 'No such file or directory' 2;; esac; "
     "exec \"$@\"";
-/// In front of toporun and its options.
+/// In front of toporun and its options: kStepAsideWord (launch.hpp) by itself asks whether it runs.
 constexpr const char* kToporunGuard =
-    "if \"$0\" --version >/dev/null 2>&1; then exec \"$0\" \"$@\"; fi; "
+    "if \"$0\" --step-aside >/dev/null 2>&1; then exec \"$0\" --step-aside \"$@\"; fi; "
     "while [ \"$1\" != -- ]; do shift; done; shift; exec \"$@\"";
 
 const char* shell_guard(Guard guard) {

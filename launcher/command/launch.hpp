@@ -11,6 +11,10 @@
 
 namespace toporun::launcher {
 
+/// In front of toporun's options: a toporun that nobody typed. Where it would refuse to start the
+/// command, it says why and the command runs as typed. Alone: status 0.
+inline constexpr const char* kStepAsideWord = "--step-aside";
+
 /// Absolute paths of what is installed beside toporun; "" = missing.
 struct Installed {
     std::string shim;          ///< toporun-shim

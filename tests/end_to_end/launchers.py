@@ -161,6 +161,48 @@ sys.exit(subprocess.run(words, env=os.environ.copy()).returncode)
         self.assertEqual((bare.returncode, done.returncode), (1, 1), done)
 
 
+class StepsAside(Case):
+    """A toporun that another one has put in front of a launcher on each node, as in `toporun srun torchrun`."""
+    REFUSED = (["--profile=/no/such.toml"], ["--no-such-option"], ["--bind=x"], ["--report-wait=-1"])
+
+    def test_a_refusal_does_not_stop_the_command(self):
+        for words in self.REFUSED:
+            with self.subTest(words=words):
+                command = ["--", "sh", "-c", "echo a; exit 3"]
+                done = self.run_command([TOPORUN, "--step-aside", *words, *command])
+                self.assertEqual((done.returncode, done.stdout), (3, b"a\n"), done)
+                self.assertIn(b"the command runs as typed", done.stderr)
+                for refused in ([TOPORUN, *words, *command], [TOPORUN, "--step-aside", "--strict", *words, *command]):
+                    done = self.run_command(refused)
+                    self.assertEqual((done.returncode, done.stdout), (125, b""), done)
+
+    def test_otherwise_it_is_as_any_other(self):
+        done = self.run_command([TOPORUN, "--step-aside", "--", "sh", "-c", "echo $NCCL_DEBUG; exit 3"])
+        self.assertEqual((done.returncode, done.stdout), (3, b"INFO\n"), done)
+        self.assertEqual(self.run_command([TOPORUN, "--step-aside"]).returncode, 0)
+        self.assertEqual(self.run_command([TOPORUN, "--step-aside", "--profile=/no/such.toml"]).returncode, 125)
+
+    def test_in_front_of_srun_files_are_read_and_named_by_whole_paths(self):
+        programs = os.path.join(self.work, "bin")
+        os.mkdir(programs)
+        for name in ("srun", "torchrun"):
+            path = os.path.join(programs, name)
+            with open(path, "w", encoding="ascii") as file:
+                file.write("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+            os.chmod(path, 0o755)
+        with open(os.path.join(self.work, "p.toml"), "w", encoding="ascii") as file:
+            file.write('name = "mine"\ntitle = "of the test"\n[match]\nvendor = "nobody"\n')
+        words = ["srun", "-N2", "--ntasks-per-node=1", "torchrun", "t.py"]
+        variables = self.variables(PATH=f"{programs}:/usr/bin:/bin")
+        done = self.run_command([TOPORUN, "--profile", "missing.toml", *words], env=variables)
+        self.assertEqual((done.returncode, done.stdout), (125, b""), done)
+        done = self.run_command([TOPORUN, "--profile", "p.toml", "--run-dir=reports", *words], env=variables)
+        lines = done.stdout.decode().splitlines()
+        self.assertEqual(done.returncode, 0, done)
+        for option in (f"--profile={self.work}/p.toml", f"--run-dir={self.work}/reports"):
+            self.assertIn(option, lines)
+
+
 class Prefixes(Case):
     def test_the_ranks_behind_a_prefix_are_recorded(self):
         for prefix in (["env", "A=1"], ["timeout", "60"], ["nice", "-n", "1"], ["setsid", "-w"]):

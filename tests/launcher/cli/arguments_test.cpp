@@ -95,6 +95,18 @@ TEST_CASE("options reach their members") {
     CHECK(parse_arguments({"--measure=auto", "x"}, {}).options.measure == env::Measure::automatic);
 }
 
+TEST_CASE("what another toporun is told: no looks, and paths for any directory") {
+    const std::string here = std::filesystem::current_path().string();
+    const Arguments arguments = parse_arguments(
+        {"--dry-run", "--profile", "p.toml", "--profile=/q.toml", "--run-dir", "d/e", "--bind=core",
+         "-q", "--machine", "m", "--from=f", "--leave", "--", "srun", "--profile=x"},
+        {});
+    CHECK(arguments.own_words == Words{"--profile=" + here + "/p.toml", "--profile=/q.toml",
+                                       "--run-dir=" + here + "/d/e", "--bind=core", "-q",
+                                       "--leave=--"});
+    CHECK(arguments.profile_files == Words{"p.toml", "/q.toml"});
+}
+
 TEST_CASE("how ranks are bound is one of four words") {
     const auto bind = [](const Words& words) { return parse_arguments(words, {}).options.bind; };
     CHECK(bind({"x"}) == env::Bind::automatic);
