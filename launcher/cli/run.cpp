@@ -19,6 +19,7 @@
 #include "launcher/cli/prepare.hpp"
 #include "launcher/command/job_place.hpp"
 #include "launcher/command/prefixes.hpp"
+#include "launcher/process/held_directory.hpp"
 #include "launcher/process/observer.hpp"
 #include "launcher/process/run_directory.hpp"
 #include "launcher/process/supervisor.hpp"
@@ -201,8 +202,10 @@ int run_command(const Arguments& arguments, const InheritedSignals& inherited,
 
     block_relayed_signals();
     const bool move_latest = !directory.named && place.local_task == 0;
+    const Descriptor held = hold_directory(prepared.private_directory);
     const ObserverTask task{.facts = known_facts(arguments, prepared, directory),
                             .private_directory = prepared.private_directory,
+                            .held = held.get(),
                             .run_directory = directory.path,
                             .place = place,
                             .run = directory.run,

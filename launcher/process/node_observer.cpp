@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -12,7 +11,6 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
-#include <filesystem>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -20,6 +18,7 @@
 #include "base/descriptors.hpp"
 #include "detect/files.hpp"
 #include "detect/processor/cgroup.hpp"
+#include "launcher/process/held_directory.hpp"
 #include "launcher/process/node_files.hpp"
 #include "launcher/process/rank_ends.hpp"
 #include "launcher/process/run_directory.hpp"
@@ -41,7 +40,6 @@ constexpr std::chrono::milliseconds kMergePatience{30000};
 /// Between reports of a node that still runs.
 constexpr std::chrono::seconds kFirstEarly{10};
 constexpr std::chrono::seconds kLongestEarly{600};
-constexpr const char* kHeldFile = "observer";
 constexpr pid_t kFirstProcess = 1;  ///< every rank is below it
 
 /// A host name as a part of a file's.
@@ -52,40 +50,6 @@ std::string file_word(std::string host) {
         if (!plain) c = '_';
     }
     return host;
-}
-
-/// Held as long as the observer of a node's directory lives. Locked before it has its name, by
-/// which others would find it; without one nobody removes the directory.
-Descriptor hold(const std::string& directory) {
-    const std::string path = directory + "/" + kHeldFile;
-    const std::string unnamed = path + "-" + random_letters();
-    Descriptor file(
-        ::open(unnamed.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (!file) return file;
-    if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0 ||
-        ::rename(unnamed.c_str(), path.c_str()) != 0) {
-        ::unlink(unnamed.c_str());
-        file.reset();
-    }
-    return file;
-}
-
-/// Directories of this user's whose observer was killed, as Slurm does with what is left of a step.
-void remove_abandoned(const std::string& own) {
-    const std::filesystem::path parent = std::filesystem::path(own).parent_path();
-    const std::string start = "toporun-node-" + std::to_string(::geteuid()) + "-";
-    std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator(parent, error)) {
-        const std::string path = entry.path().string();
-        if (path == own || !entry.path().filename().string().starts_with(start)) continue;
-        struct stat info {};
-        if (::lstat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) ||
-            info.st_uid != ::geteuid())
-            continue;
-        const std::string held = path + "/" + kHeldFile;
-        const Descriptor file(::open(held.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-        if (file && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) remove_private_directory(path);
-    }
 }
 
 /// The node's part of the run: its ranks until the last has ended.
@@ -233,8 +197,9 @@ void leave_node_observer(ObserverTask task, std::size_t ranks) {
     for (int fd = 0; fd < 3; ++fd) ::open("/dev/null", O_RDWR);
     if (::chdir("/") != 0) ::_exit(1);
     try {
-        const Descriptor held = hold(task.private_directory);
-        remove_abandoned(task.private_directory);
+        const Descriptor held = hold_directory(task.private_directory);
+        remove_abandoned(task.private_directory,
+                         "toporun-node-" + std::to_string(::geteuid()) + "-");
         NodeWatch(std::move(task), ranks).run();
     } catch (const std::exception&) {
         ::_exit(1);

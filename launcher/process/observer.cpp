@@ -8,9 +8,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <span>
 
 #include "base/descriptors.hpp"
 #include "base/error.hpp"
@@ -22,10 +24,9 @@ namespace {
 
 using ObserverClock = std::chrono::steady_clock;
 
-/// /dev/null at 0 to 2 and nothing else but the two, so that nobody who waits for the end of a pipe
+/// /dev/null at 0 to 2 and nothing else but these, so that nobody who waits for the end of a pipe
 /// or a lock waits for the observer.
-void keep_only(int first, int second) {
-    const int kept[] = {first, second};
+void keep_only(std::span<const int> kept) {
     close_descriptors_except(kept);
     for (int fd = 0; fd < 3; ++fd)
         if (::open("/dev/null", O_RDWR) > 2) break;
@@ -68,7 +69,7 @@ Observer start_observer(const ObserverTask& task) {
     ::prctl(PR_SET_NAME, "toporun-observer");
     block_terminal_stops();
     const int error_copy = task.silent ? -1 : ::fcntl(2, F_DUPFD_CLOEXEC, 3);
-    keep_only(link.observer, error_copy);
+    keep_only(std::array{link.observer, error_copy, task.held});
     try {
         run_observer(task, link.observer, error_copy);
     } catch (const std::exception&) {

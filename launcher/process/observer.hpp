@@ -16,6 +16,7 @@ namespace toporun::launcher {
 struct ObserverTask {
     RunFacts facts;                 ///< known before the start; the observer adds the rest
     std::string private_directory;  ///< removed at the end; "" = none
+    int held = -1;                  ///< hold_directory() of that; the observer holds it too
     std::string run_directory;      ///< absolute; "" = none
     JobPlace place;                 ///< among those that share the run directory
     int run = 1;                    ///< RunDirectory::run

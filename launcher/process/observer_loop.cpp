@@ -18,6 +18,7 @@
 #include "detect/processor/cgroup.hpp"
 #include "launcher/log/footprint.hpp"
 #include "launcher/process/console.hpp"
+#include "launcher/process/held_directory.hpp"
 #include "launcher/process/node_check.hpp"
 #include "launcher/process/node_files.hpp"
 #include "launcher/process/observer_link.hpp"
@@ -393,7 +394,9 @@ class ObserverLoop {
 }  // namespace
 
 void run_observer(ObserverTask task, int link, int error_copy) {
+    const std::string own = task.private_directory;
     ObserverLoop(std::move(task), link, error_copy).run();
+    if (!own.empty()) remove_abandoned(own, kPrivateStart);
 }
 
 }  // namespace toporun::launcher

@@ -1,6 +1,7 @@
 #include "launcher/process/run_directory.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -15,6 +16,7 @@
 
 #include "base/text.hpp"
 #include "detect/software/account.hpp"
+#include "launcher/process/held_directory.hpp"
 #include "launcher/process/node_files.hpp"
 
 namespace toporun::launcher {
@@ -228,7 +230,7 @@ PrivateDirectory make_private_directory(const Environment& environment, std::uin
                                                  : std::string(": ") + std::strerror(errno)));
             return {};
         }
-        std::string path = parent + "/toporun-XXXXXX";
+        std::string path = fmt::format("{}/{}XXXXXX", parent, kPrivateStart);
         if (::mkdtemp(path.data()) != nullptr) return path;
         faults.push_back(parent + ": " + std::strerror(errno));
         return {};

@@ -3,11 +3,12 @@ says what is missing."""
 
 import os
 import shutil
+import signal
 import subprocess
 import unittest
 
 import harness
-from harness import TOPORUN, Case
+from harness import TOPORUN, Case, wait_until
 
 # Everything that a dynamically linked toporun could have loaded, and what its libraries load.
 LIBRARIES = ("libstdc++.so.6", "libgcc_s.so.1", "libfmt.so.9", "libhwloc.so.15", "libudev.so.1",
@@ -105,6 +106,24 @@ class Directories(Robust, Case):
         done = self.assert_training_runs(self.mounted(f"cd {work}; {read_only}"), env=self.variables(HOME=work),
                                          toporun=os.path.join(copy, "toporun"))
         self.assert_one_line(done, "measurement")
+
+    def test_what_a_killed_run_has_left_is_removed_by_a_later_one(self):
+        """As mpirun ends what is left of a job: toporun, its observer and the command at once."""
+        temporary = os.path.join(self.work, "tmp")
+        os.mkdir(temporary)
+        variables = self.variables(TMPDIR=temporary)
+        killed, lives = (self.start([TOPORUN, "sh", "-c", "echo ready; exec sleep 60"], env=variables)
+                         for _ in range(2))
+        for running in (killed, lives):
+            wait_until(lambda running=running: b"ready" in harness.read_file(running.paths[0]), "the command")
+        os.killpg(killed.pid, signal.SIGKILL)
+        killed.finish()
+        self.assertEqual(len(os.listdir(temporary)), 2)
+        self.assertEqual(self.run_command([TOPORUN, "true"], env=variables).returncode, 0)
+        wait_until(lambda: len(os.listdir(temporary)) == 1, "removal")
+        os.kill(lives.pid, signal.SIGTERM)
+        lives.finish()
+        self.assertEqual(os.listdir(temporary), [])
 
     def test_a_working_directory_that_is_gone(self):
         prefix = ["sh", "-ec", 'mkdir gone; cd gone; rmdir ../gone; exec "$@"', "sh"]
