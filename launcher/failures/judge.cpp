@@ -113,6 +113,17 @@ Confidence confidence_of(const Event& event, const Company& company, bool all) {
     }
 }
 
+/// A kernel's line of a host that no process of NCCL's was on, as far as the log tells. In a pod
+/// they have another name.
+bool is_of_other_host(const Event& event, const Evidence& evidence) {
+    const auto first_label = [](const std::string& host) { return host.substr(0, host.find('.')); };
+    const std::string host = first_label(event.node);
+    if (!event.of_kernel || host.empty() || evidence.nccl.empty()) return false;
+    return std::none_of(evidence.nccl.begin(), evidence.nccl.end(), [&](const auto& process) {
+        return first_label(process.first.first) == host;
+    });
+}
+
 std::string where_text(const Evidence& evidence, const Place& place) {
     const auto file = static_cast<std::size_t>(place.file);
     if (file >= evidence.files.size() || place.line == 0) return {};
@@ -271,6 +282,12 @@ Verdict verdict_of(const Event& first, const std::vector<Event>& events, const E
     verdict.title = first.of->title;
     verdict.all_ranks = alike_on_all(first, company, ranks);
     verdict.confidence = confidence_of(first, company, verdict.all_ranks);
+    if (is_of_other_host(first, evidence)) {
+        verdict.confidence = std::max(verdict.confidence, Confidence::likely);
+        verdict.remarks.push_back(fmt::format(
+            "{} is none of the hosts that NCCL's lines name: see that it is one of the job",
+            printable(first.node)));
+    }
     if (verdict.confidence != Confidence::unknown && !verdict.all_ranks) {
         verdict.suspects = first.ranks;
         if (first.ranks.size() <= 1 && !is_of_place(first)) verdict.rank = ranks.of(first);
@@ -359,8 +376,9 @@ std::optional<Verdict> judge(const Evidence& evidence, const Catalogue& catalogu
                         same ? " in the same way" : "", other.what, other.cause));
     }
     if (causes.size() > kMostAttempts)
-        verdict.remarks.push_back(
-            fmt::format("{} more attempts failed", causes.size() - kMostAttempts));
+        verdict.remarks.push_back(fmt::format("{}{} more attempts failed",
+                                              evidence.left_out > 0 ? "at least " : "",
+                                              causes.size() - kMostAttempts));
     return verdict;
 }
 

@@ -99,18 +99,25 @@ bool is_of_another_day(const Event& kernel, const std::vector<Event>& events,
                        const Evidence& evidence) {
     constexpr double kDay = 24;
     if (!kernel.of_kernel || !kernel.time) return false;
-    bool dated = false, near = false;
-    const auto look = [&](const std::optional<LogTime>& time) {
-        if (!time) return;
-        dated = true;
-        near |= hours_apart(*time, *kernel.time) <= kDay;
-    };
+    std::vector<LogTime> times;
     for (const Event& event : events)
         // Who ended the run came when it had hung for days, maybe.
-        if (!event.of_kernel && event.role != Role::external && event.role < Role::teardown)
-            look(event.time);
-    for (const TableRow& row : evidence.table) look(row.time);
-    return dated && !near;
+        if (event.time && !event.of_kernel && event.role != Role::external &&
+            event.role < Role::teardown)
+            times.push_back(*event.time);
+    for (const TableRow& row : evidence.table)
+        if (row.time) times.push_back(*row.time);
+    int year = 0;  // a time without one is of the year that another tells, or of the next
+    for (const LogTime& time : times) year = std::max(year, time.year);
+    const auto is_near = [&](LogTime time) {
+        const int told = time.year;
+        for (const int one : {told > 0 ? told : year, told > 0 || year == 0 ? told : year + 1}) {
+            time.year = one;
+            if (hours_apart(time, *kernel.time) <= kDay) return true;
+        }
+        return false;
+    };
+    return !times.empty() && std::none_of(times.begin(), times.end(), is_near);
 }
 
 /// Something ended on another node than that of the adapter which gave up: a peer that died and a
