@@ -5,7 +5,7 @@ import signal
 import unittest
 
 import harness
-from harness import RECORD_SIGNALS, TOPORUN, Case, Record, wait_until
+from harness import RECORD_SIGNALS, TOPORUN, Case, Record, Terminal, wait_until
 from matrix import DeliveryHelpers
 
 NAMESPACE = harness.PID_NAMESPACE
@@ -75,6 +75,25 @@ class Launchers(DeliveryHelpers, Case):
                 outcome = self.compare_runs(lambda prefix, words=tuple(launcher), name=name: self.delivered(
                     [*NAMESPACE, *prefix, *words], name, send))
                 self.assertEqual(outcome, (status, {name: 1}))
+
+    def test_ctrl_c(self):
+        """unshare, which has it too, waits for process 1. Hydra ends with the one status or the other."""
+        for launcher in self.launchers():
+            def run(prefix, launcher=tuple(launcher)):
+                terminal = Terminal(self, [*NAMESPACE, *prefix, *launcher, "sh", "-c",
+                                           "echo up-and-running; exec sleep 1000"])
+                terminal.wait_for(b"up-and-running")
+                harness.wait_until_torchrun_watches(self, terminal.wait_until)
+                terminal.type(b"\x03")
+                status = terminal.finish()
+                self.assert_nothing_left()
+                return status
+            with self.subTest(launcher=launcher[0]):
+                bare, wrapped = (run(prefix) for prefix in harness.PREFIXES)
+                if launcher[0] == harness.HYDRA:
+                    self.assertLessEqual({bare, wrapped}, {0, 2})
+                else:
+                    self.assertEqual(bare, wrapped)
 
     def test_orphans(self):
         """They end with the namespace."""

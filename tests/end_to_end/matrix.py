@@ -60,7 +60,7 @@ CELLS = {
         "launchers in a step": f"{STEP}Deliveries.test_to_all_processes_of_the_step "
                                f"{STEP}Deliveries.test_to_the_task_alone",
         "slurm": "slurm_signals.SentByScancel.test_each_signal_is_counted_once "
-                 f"{SLURM}Deliveries.test_usr1_to_srun_and_to_its_group "
+                 f"{SLURM}Deliveries.test_a_cancelled_step {SLURM}Deliveries.test_usr1_to_srun_and_to_its_group "
                  f"{SLURM}Deliveries.test_term_to_srun_and_to_its_group",
     },
     "a signal to the child": {
@@ -84,7 +84,8 @@ CELLS = {
         "mpirun": "terminal.CtrlCInLaunchers.test_mpirun matrix_keys.SecondCtrlC.test_mpirun",
         "hydra": "matrix_keys.Keys.test_ctrl_c_in_hydra matrix_keys.SecondCtrlC.test_hydra",
         "torchrun": "terminal.CtrlCInLaunchers.test_torchrun matrix_keys.SecondCtrlC.test_torchrun",
-        "slurm": f"{SLURM}Keys.test_ctrl_c",
+        "slurm": f"{SLURM}Keys.test_ctrl_c {SLURM}Keys.test_ctrl_c_on_two_nodes",
+        "process 1": "first_process.Launchers.test_ctrl_c",
     },
     "Ctrl-Z and fg": {
         "plain": "terminal.JobControl.test_ctrl_z_and_fg "
@@ -205,8 +206,12 @@ class SurroundingHelpers:
         plain = os.path.join(self.work, "plain")
         with open(plain, "w", encoding="ascii"):
             pass
-        return {"missing": ["no-such-program-here"], "plain file": [plain], "directory": [self.work]}.get(
-            what, ["sh", "-c", f"echo words; ulimit -c 0; {what}"])
+        script = os.path.join(self.work, "script")
+        with open(script, "w", encoding="ascii") as file:
+            file.write("echo words; exit 3\n")
+        os.chmod(script, 0o755)
+        return {"missing": ["no-such-program-here"], "plain file": [plain], "no #!": [script],
+                "directory": [self.work]}.get(what, ["sh", "-c", f"echo words; ulimit -c 0; {what}"])
 
 
 class Surroundings(SurroundingHelpers, Case):
@@ -219,14 +224,14 @@ class Surroundings(SurroundingHelpers, Case):
         def command(what):
             return ["mpirun", "--oversubscribe", "-np", "1", *self.program(what)]
         self.compare_everywhere(command, [("exit 0", 0), ("exit 3", 3), ("kill -KILL $$", 137), ("missing", 134),
-                                          ("plain file", 132), ("directory", None)])
+                                          ("plain file", 132), ("no #!", 131), ("directory", None)])
 
     @unittest.skipUnless(HYDRA, "MPICH is not installed (mpiexec.hydra)")
     def test_hydra(self):
         def command(what):
             return [HYDRA, "-n", "1", *self.program(what)]
         self.compare_everywhere(command, [("exit 0", 0), ("exit 3", 3), ("missing", 255), ("plain file", 255),
-                                          ("directory", 255)])
+                                          ("no #!", 3), ("directory", 255)])
 
 class DeliveryHelpers:
     """A signal reaches each rank as often as without toporun, whoever was signalled."""

@@ -154,6 +154,18 @@ class Deliveries(ContractHelpers, SlurmCase):
             with self.subTest(way=way):
                 self.assertEqual(self.compare_results(run), 128 + signal.SIGKILL)
 
+    def test_a_cancelled_step(self):
+        """Without -s Slurm kills what the step has."""
+        def run(words):
+            running = self.start([*words, "sh", "-c", "echo ready; exec sleep 1000"])
+            wait_until(lambda: read_file(running.paths[0]), "the task")
+            self.cluster.ask("scancel", wait_until(lambda: self.cluster.ask("squeue", "-h", "-s", "-o", "%i"), "the step"))
+            status = running.finish().returncode
+            wait_until(self.cluster.no_jobs, "the end of the step", interval=slurm_cluster.ASK_INTERVAL_S)
+            self.assert_nothing_left()
+            return status
+        self.assertEqual(self.compare_results(run), 128 + signal.SIGKILL)
+
     def test_to_the_child_alone(self):
         status, counts = self.compare_results(lambda words: self.recorded(
             words, lambda _, recorder: os.kill(recorder, signal.SIGUSR1), "USR1"))
@@ -176,6 +188,26 @@ class Keys(ContractHelpers, SlurmCase):
         for form, words in FORMS.items():
             with self.subTest(form=form):
                 self.assertIn(run(words), (interrupted, killed))
+
+    def test_ctrl_c_on_two_nodes(self):
+        """One: srun tells the state of its tasks, which go on. Two within a second end the step."""
+        for form, prefix in (("bare", []), ("outside", [TOPORUN])):
+            for keys, statuses in ((1, {5}), (2, {128 + signal.SIGINT, 128 + signal.SIGKILL})):
+                with self.subTest(form=form, keys=keys):
+                    go = os.path.join(self.directory, f"go-{form}-{keys}")
+                    task = f"echo up-and-running; until [ -e {go} ]; do sleep 0.1; done; exit 5"
+                    terminal = Terminal(self, [*prefix, "srun", "-N2", "sh", "-c", task])
+                    terminal.wait_until(lambda seen=terminal: seen.output.count(b"up-and-running") == 2, "both tasks")
+                    terminal.type(b"\x03")
+                    terminal.wait_for(b"one more within")
+                    if keys == 2:
+                        terminal.type(b"\x03")
+                    else:
+                        with open(go, "w", encoding="ascii"):
+                            pass
+                    self.assertIn(terminal.finish(), statuses)
+                    wait_until(self.cluster.no_jobs, "the end", interval=slurm_cluster.ASK_INTERVAL_S)
+                    wait_until(lambda: not self.left_overs(), "end of the nodes' observers")
 
     def test_an_interrupted_task_does_not_wait_for_its_report(self):
         """What comes next is SIGKILL, and with it another status."""
