@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
@@ -39,6 +41,13 @@ constexpr int kFailedBeforeStart = 125;
 /// srun's second Ctrl-C sends SIGINT, and SIGKILL some 15 ms later to what is still there: then the
 /// step would end with 137 and not as the command did (Slurm 22.05).
 constexpr double kAbortedStepWait = 0.01;
+
+/// Of SIGINT itself, or a shell whose command did. What ends in another way was asked to end early
+/// (`srun --signal=INT@60`), and nobody kills it.
+constexpr bool died_of_interrupt(int wait_status) {
+    return WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) == SIGINT
+                                    : WEXITSTATUS(wait_status) == 128 + SIGINT;
+}
 
 /// A wait status as if the command had exited with `code`.
 constexpr int exited(int code) {
@@ -256,7 +265,7 @@ int run_command(const Arguments& arguments, const InheritedSignals& inherited,
         remove_private_directory(prepared.private_directory);
         return end.status;
     }
-    const bool aborted = end.interrupted && !step_place.job.empty();
+    const bool aborted = died_of_interrupt(end.status) && !step_place.job.empty();
     const double wait_s = aborted ? std::min(kAbortedStepWait, arguments.report_wait_s)
                                   : arguments.report_wait_s + (arguments.reap ? kReapSeconds : 0);
     const ReportState state =

@@ -20,7 +20,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <optional>
 
 #include "launcher/process/observer_link.hpp"
 #include "launcher/process/signal_window.hpp"
@@ -141,12 +140,6 @@ class Attendant {
 
     bool observer_lost() const { return observer_lost_; }
 
-    bool interrupted() const {
-        const bool died = WIFSIGNALED(status_) && WTERMSIG(status_) == SIGINT;
-        return died || (interrupted_at_ && std::chrono::steady_clock::now() - *interrupted_at_ <
-                                               std::chrono::seconds(1));
-    }
-
   private:
     /// Every child that has ended or stopped: the command, the observer and orphans.
     void reap() {
@@ -193,7 +186,6 @@ class Attendant {
         }
         const auto sender = static_cast<pid_t>(info_.ssi_pid);
         if (sender == child_ || sender == witness_) return;  // never echo its own signal
-        if (signal == SIGINT) interrupted_at_ = std::chrono::steady_clock::now();
         if (!has_link_) return forward(signal);
         if (!window_.arrived(signal, std::chrono::steady_clock::now())) return;
         auto timer = std::make_shared<asio::steady_timer>(io_, SignalWindow::kLength);
@@ -239,7 +231,6 @@ class Attendant {
     signalfd_siginfo info_{};
     bool has_link_ = false;
     bool observer_lost_ = false;
-    std::optional<std::chrono::steady_clock::time_point> interrupted_at_;
 };
 
 constexpr const char* kShell = "/bin/sh";
@@ -313,7 +304,6 @@ ChildEnd supervise(const ChildCommand& command, const InheritedSignals& inherite
     if (link >= 0) send_message(link, {LinkKind::started, child});
     end.status = attendant.attend(child);
     end.observer_lost = attendant.observer_lost();
-    end.interrupted = attendant.interrupted();
     return end;
 }
 

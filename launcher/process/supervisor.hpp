@@ -22,7 +22,6 @@ struct ChildEnd {
     int error = 0;               ///< errno of exec when it did not start
     int status = 0;              ///< raw wait status when it did
     bool observer_lost = false;  ///< the observer went away while the command ran
-    bool interrupted = false;    ///< a process sent SIGINT in the second before, or it died of that
 };
 
 /// Runs the command in this process group, with the inherited descriptors and terminal, and waits.

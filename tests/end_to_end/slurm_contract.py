@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import select
 import shlex
 import signal
@@ -218,6 +219,31 @@ class Keys(ContractHelpers, SlurmCase):
         step = self.cluster.ask("squeue", "-h", "-s", "-o", "%i")
         self.cluster.ask("scancel", "--signal=INT", step)
         self.assertEqual(running.finish().returncode, 128 + signal.SIGINT)
+
+    @staticmethod
+    def waits_of(pid):
+        """How often the process has waited for something until now; more than any when it is gone."""
+        found = re.search(rb"^voluntary_ctxt_switches:\s*(\d+)", read_file(f"/proc/{pid}/status"), re.MULTILINE)
+        return int(found[1]) if found else float("inf")
+
+    def test_a_task_that_ends_itself_at_an_interrupt_waits_for_its_report(self):
+        """Nobody kills it then: `srun --signal=INT@60` asks for a checkpoint."""
+        script = "trap 'exit 0' INT; echo ready; while :; do sleep 0.1; done"
+        running = self.start([*SRUN, TOPORUN, "--report-wait=1000", "--run-dir=own", "sh", "-c", script])
+        wait_until(lambda: read_file(running.paths[0]), "the task")
+        toporun = self.task_named("toporun")
+        observer = harness.child_named(toporun, harness.OBSERVER_NAME)
+        os.kill(observer, signal.SIGSTOP)
+        self.cluster.ask("scancel", "--signal=INT", self.cluster.ask("squeue", "-h", "-s", "-o", "%i"))
+        wait_until(lambda: harness.child_named(toporun, "sh") is None, "the end of the command")
+        ended = self.waits_of(toporun)
+        wait_until(lambda: self.waits_of(toporun) >= ended + 3, "a toporun that goes on waiting, or ends")
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(observer, signal.SIGCONT)
+        done = running.finish()
+        self.assertEqual(done.returncode, 0, done)
+        self.assertNotIn(b"not ready in time", done.stderr)
+        self.assertTrue(os.path.exists(os.path.join(self.work, "own", "report.json")))
 
     def test_ctrl_z_and_fg(self):
         """srun alone stops: its tasks go on meanwhile."""
