@@ -14,6 +14,7 @@ enum class LinkKind : int {
     not_started,  ///< supervisor: exec failed, value = errno
     stopping,     ///< supervisor: stops itself, because the command has stopped
     continued,    ///< supervisor: runs again after `stopping`
+    took_signal,  ///< supervisor: a signal came, value = its number, negative for a key press
     saw_signal,   ///< observer: received signal `value` itself (the witness, see Supervisor)
     done,         ///< observer: report written, nothing more to come
 };

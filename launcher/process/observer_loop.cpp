@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <utility>
@@ -184,6 +185,9 @@ class ObserverLoop {
             case LinkKind::ended:
                 finish(message.value);
                 break;
+            case LinkKind::took_signal:
+                take_signal(std::abs(message.value), message.value < 0);
+                break;
             case LinkKind::stopping:
             case LinkKind::continued:
                 supervisor_stops_ = message.kind == LinkKind::stopping;
@@ -192,6 +196,13 @@ class ObserverLoop {
                 abandon();
                 break;
         }
+    }
+
+    void take_signal(int number, bool by_key) {
+        if (number != SIGINT && number != SIGTERM && number != SIGHUP && number != SIGQUIT) return;
+        const bool again = end_.signal && end_.signal->number == number;
+        end_.signal = {number, again ? end_.signal->count + 1 : 1, by_key, 0};
+        signal_at_ = Clock::now();
     }
 
     void abandon() { finished_ = true; }
@@ -204,6 +215,9 @@ class ObserverLoop {
 
     void finish(std::optional<int> wait_status) {
         RunFacts& facts = task_.facts;
+        if (end_.signal)
+            end_.signal->before_end_s =
+                std::chrono::duration<double>(Clock::now() - signal_at_).count();
         if (wait_status && WIFEXITED(*wait_status)) facts.exit.status = WEXITSTATUS(*wait_status);
         if (wait_status && WIFSIGNALED(*wait_status)) {
             facts.exit.status = 128 + WTERMSIG(*wait_status);
@@ -388,6 +402,7 @@ class ObserverLoop {
     bool command_gone_ = false;
     bool named_ = false;
     Clock::time_point supervisor_lost_at_{};
+    Clock::time_point signal_at_{};  ///< of end_.signal
     std::vector<ProcessInfo> left_;
 };
 

@@ -147,6 +147,28 @@ std::optional<failures::Verdict> verdict_of_death(const RunFacts& facts) {
     return verdict;
 }
 
+/// A signal that came to toporun, or to its terminal, shortly before the end. Launchers end their
+/// ranks with it, with SIGKILL some time later, and with a status of their own.
+std::optional<failures::Verdict> verdict_of_signal(const RunFacts& facts, const RunEnd& end) {
+    constexpr double kLongestKillWait = 60;  // Slurm's KillWait and torchrun's grace are 30 s
+    if (!end.signal || end.signal->before_end_s > kLongestKillWait) return std::nullopt;
+    const RunEnd::Signal& signal = *end.signal;
+    const char* name = sigabbrev_np(signal.number);
+    const bool key = signal.by_key && signal.number == SIGINT;
+    const std::string what = key ? "Ctrl-C" : fmt::format("SIG{}", name == nullptr ? "?" : name);
+    failures::Verdict verdict = verdict_of_class(
+        "signal-external",
+        fmt::format("{} came{} before the end", what,
+                    signal.count == 1 ? "" : fmt::format(" {} times", signal.count)),
+        fmt::format("{:.1f} s between the {} and the end", signal.before_end_s,
+                    signal.count == 1 ? "signal" : "last signal"),
+        failures::Confidence::likely);
+    verdict.from_status_only = true;
+    if (key) verdict.advice.clear();
+    verdict.node = facts.machine.hostname;
+    return verdict;
+}
+
 }  // namespace
 
 std::optional<failures::Verdict> failure_of_run(const RunFacts& facts,
@@ -154,6 +176,7 @@ std::optional<failures::Verdict> failure_of_run(const RunFacts& facts,
                                                 const RunEnd& end) {
     if (facts.exit.status.value_or(0) == 0) return std::nullopt;
     const auto counter = verdict_of_counter(facts, end);
+    const auto signal = verdict_of_signal(facts, end);
     failures::FailureLog log;
     read_own_logs(log_directory, log);
     read_error_files(facts, log);
@@ -169,9 +192,14 @@ std::optional<failures::Verdict> failure_of_run(const RunFacts& facts,
             verdict->advice = counter->advice;
             verdict->remarks.push_back(counter->what + ": " + counter->evidence);
         }
+        const bool killed = verdict->cause == "unknown-kill";
+        if (killed && signal) return signal;
+        if (killed && verdict->advice.size() > 2) verdict->advice.resize(2);
         if (names_cause) return verdict;
     }
-    return counter ? counter : verdict_of_death(facts);
+    if (counter) return counter;
+    const auto death = verdict_of_death(facts);
+    return signal && (!death || death->cause == "unknown-kill") ? signal : death;
 }
 
 std::optional<failures::Verdict> failure_of_node(RunFacts facts, const std::string& log_directory,

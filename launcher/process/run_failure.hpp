@@ -13,6 +13,15 @@ namespace toporun::launcher {
 struct RunEnd {
     std::optional<std::uint64_t> oom_kills_before;  ///< of the control group, at the start
     std::optional<std::uint64_t> oom_kills_after;
+
+    /// The last signal that asked the run to end.
+    struct Signal {
+        int number = 0;
+        int count = 0;  ///< how often that came, one after another
+        bool by_key = false;
+        double before_end_s = 0;
+    };
+    std::optional<Signal> signal = {};
 };
 
 /// The first cause of a run that failed, from NCCL's logs in `log_directory` ("" = none), how the

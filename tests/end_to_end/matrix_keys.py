@@ -1,5 +1,6 @@
 """The rows of matrix.py that are keys on a terminal, for launchers."""
 
+import json
 import os
 import shlex
 import signal
@@ -120,6 +121,9 @@ class SecondCtrlC(Case):
         """It kills the rank."""
         outcome = self.compare_runs(lambda prefix: self.recorder_twice([*prefix, HYDRA, "-n", "1"], "INT"))
         self.assertEqual(outcome, (255, {"INT": 1}, 0))
+        report = json.loads(self.run_command([harness.TOPORUN, "report", "--json"]).stdout)
+        self.assertEqual(report["exit"]["first_failure"]["cause"], "signal-external", report["exit"])
+        self.assertIn("Ctrl-C came 2 times", report["exit"]["first_failure"]["what"])
 
     @unittest.skipIf(harness.torchrun_is_missing(), harness.torchrun_is_missing())
     def test_torchrun(self):

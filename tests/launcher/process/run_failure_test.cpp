@@ -53,3 +53,26 @@ TEST_CASE("a kill by the kernel and the command's own death") {
     CHECK(failure_of_run(ended(128 + SIGKILL, SIGKILL), "", {0, 1})->cause == "host-oom-kill");
     CHECK(failure_of_run(ended(128 + SIGTERM, SIGTERM), "", {})->cause == "signal-external");
 }
+
+TEST_CASE("a signal shortly before the end") {
+    const auto after = [](RunEnd::Signal signal, int status, std::optional<int> killed_by = {}) {
+        RunEnd end;
+        end.signal = signal;
+        return failure_of_run(ended(status, killed_by), "", end);
+    };
+    const auto twice = after({SIGINT, 2, true, 0.25}, 255);
+    REQUIRE(twice);
+    CHECK(twice->cause == "signal-external");
+    CHECK(twice->what == "Ctrl-C came 2 times before the end");
+    CHECK(twice->advice.empty());
+    const auto term = after({SIGTERM, 1, false, 30}, 1);
+    REQUIRE(term);
+    CHECK(term->what == "SIGTERM came before the end");
+    CHECK(term->evidence == "30.0 s between the signal and the end");
+    CHECK_FALSE(term->advice.empty());
+    CHECK_FALSE(after({SIGTERM, 1, false, 300}, 1));
+    CHECK_FALSE(after({SIGTERM, 1, false, 1}, 0));
+    CHECK(after({SIGTERM, 1, false, 9}, 128 + SIGKILL, SIGKILL)->cause == "signal-external");
+    CHECK(after({SIGTERM, 1, false, 300}, 128 + SIGKILL, SIGKILL)->cause == "unknown-kill");
+    CHECK(after({SIGTERM, 1, false, 1}, 128 + SIGSEGV, SIGSEGV)->cause == "native-crash");
+}
