@@ -158,6 +158,21 @@ class OpenMpi(HostHelpers, Case):
         rows = self.check_ranks(self.mpirun("-x", "MINE=a b", "sh", "-c", SHOW))
         self.assertEqual({row[4] for row in rows}, {"[a b]"})
 
+    def test_a_relative_run_directory(self):
+        """The hosts' observers stand in another directory."""
+        latest = os.path.join(self.work, "toporun", "latest")
+        os.mkdir(os.path.dirname(latest))
+        for name, words, variables in (("option", ["--run-dir=toporun/option"], {}),
+                                       ("variable", [], {"TOPORUN_DIR": "toporun/variable"})):
+            with self.subTest(name=name):
+                done = self.run_command([TOPORUN, *words, *self.mpirun("true")], env=self.variables(**variables))
+                self.assertEqual(done.returncode, 0, done)
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(latest)
+                os.symlink(name, latest)
+                self.assertEqual(set(self.node_reports(2)), {self.name("a"), self.name("b")})
+                self.merged_report(3)
+
     def test_the_users_list_of_variables_stays(self):
         """Open MPI refuses `-x` beside mca_base_env_list: nothing is added."""
         rows = self.check_ranks(self.mpirun("--mca", "mca_base_env_list", "MINE=c;OTHER=1", "sh", "-c", SHOW))
