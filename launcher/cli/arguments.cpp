@@ -425,6 +425,8 @@ Arguments parse_arguments(const std::vector<std::string>& words,
     arguments.run_directory = map.contains("run-dir")          ? text(map, "run-dir")
                               : directory != environment.end() ? directory->second
                                                                : std::string();
+    if (!map.contains("run-dir") && !arguments.run_directory.empty())
+        arguments.own_words.push_back("--run-dir=" + absolute_path(arguments.run_directory));
     if (arguments.dry_run && arguments.preflight_only)
         throw Error("--dry-run and --preflight-only contradict each other", {},
                     "--dry-run prints the findings too");

@@ -105,6 +105,11 @@ TEST_CASE("what another toporun is told: no looks, and paths for any directory")
                                        "--run-dir=" + here + "/d/e", "--bind=core", "-q",
                                        "--leave=--"});
     CHECK(arguments.profile_files == Words{"p.toml", "/q.toml"});
+    const auto told = [](const Words& words) {
+        return parse_arguments(words, {{"TOPORUN_DIR", "d"}}).own_words;
+    };
+    CHECK(told({"-q", "srun"}) == Words{"-q", "--run-dir=" + here + "/d"});
+    CHECK(told({"--run-dir=/e", "srun"}) == Words{"--run-dir=/e"});
 }
 
 TEST_CASE("how ranks are bound is one of four words") {
