@@ -202,6 +202,19 @@ class Ranks(LaunchHelpers, SlurmCase):
         state, lines, error = self.script(f"{TOPORUN} srun -n2 --multi-prog programs", "-N1", "-n2", "--overcommit")
         self.assertEqual((state, lines), ("FAILED", [b"first n1 INFO 0 0 it's", b"second INFO a1"]), error)
 
+    def test_two_programs_on_a_node_each(self):
+        """`srun A : B`: both behind the shim. How many nodes that are is not known before: each writes its own report."""
+        line = "srun -N1 -n1 sh -c 'echo A {0}' : -N1 -n1 sh -c 'echo B {0}; exit 3'".format(
+            "$SLURMD_NODENAME $SLURM_PROCID ${NCCL_DEBUG-none}")
+        bare, done = (self.script(f"{prefix} {line}", "-N2", "--ntasks-per-node=1") for prefix in ("", TOPORUN))
+        self.assertEqual(bare[:2], ("FAILED", [b"A n1 0 none", b"B n2 1 none"]), bare)
+        self.assertEqual(done[:2], ("FAILED", [b"A n1 0 INFO", b"B n2 1 INFO"]), done)
+
+        def ranks():
+            reports = glob.glob(os.path.join(self.work, "toporun", "srun-*", "node-*.json"))
+            return sorted(rank["rank"] for path in reports for rank in json.loads(read_file(path))["ranks"])
+        wait_until(lambda: ranks() == [0, 1], "the nodes' own reports")
+
     def test_the_job_has_the_programs_name(self):
         for words in (["srun", "-N2"], ["srun", "-N2", "-J", "mine"]):
             bare, done = (self.run_command([*prefix, *words, "sh", "-c", "echo $SLURM_JOB_NAME"])
