@@ -151,8 +151,8 @@ class Ranks(LaunchHelpers, SlurmCase):
 
     def test_observers_that_are_ended_with_the_step(self):
         """As Slurm does with what is left of a step when its last task ends: what a node knew when its first rank
-        ended, here after its last one began, is in the report, and the next run there removes what the observer could
-        not."""
+        ended, here after its last one began, is in the report, and another run there removes what the observer could
+        not: this one's own on this host, or the next."""
         go = os.path.join(self.work, "go")
         awaited = f"{self.work}/began-$((SLURM_PROCID + 1))"
         script = (f"if [ $SLURM_LOCALID = 0 ]; then awaited={awaited}; status=0; "
@@ -165,6 +165,8 @@ class Ranks(LaunchHelpers, SlurmCase):
             tasks = [task for part in parts for task in json.loads(read_file(part))["reports"]]
             return sorted(rank["rank"] for task in tasks for rank in task["report"]["ranks"])
         wait_until(lambda: known() == [0, 1, 2, 3], "what the nodes know")
+        left = set(glob.glob("/tmp/toporun-node-*-n[12]")) - self.before
+        self.assertEqual(len(left), len(NODES), left)
         for pid in self.left_overs():
             if read_file(f"/proc/{pid}/comm").startswith(b"toporun-observe") and \
                     b"SLURM_NODEID=" in read_file(f"/proc/{pid}/environ"):
@@ -176,8 +178,6 @@ class Ranks(LaunchHelpers, SlurmCase):
         report = self.merged_report(1)
         self.assertEqual(report["exit"]["status"], 3)
         self.assertEqual([rank["rank"] for rank in report["ranks"]], [0, 1, 2, 3])
-        left = set(glob.glob("/tmp/toporun-node-*")) - self.before
-        self.assertEqual(len(left), len(NODES))
         self.assertEqual(self.run_command([TOPORUN, "srun", "-N2", "true"]).returncode, 0)
         wait_until(lambda: not any(os.path.exists(path) for path in left), "removal of what was left")
 
