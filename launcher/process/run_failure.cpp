@@ -148,7 +148,8 @@ std::optional<failures::Verdict> verdict_of_death(const RunFacts& facts) {
 }
 
 /// A signal that came to toporun, or to its terminal, shortly before the end. Launchers end their
-/// ranks with it, with SIGKILL some time later, and with a status of their own.
+/// ranks with it, with SIGKILL some time later, and with a status of their own. Likely where
+/// somebody was killed.
 std::optional<failures::Verdict> verdict_of_signal(const RunFacts& facts, const RunEnd& end) {
     constexpr double kLongestKillWait = 60;  // Slurm's KillWait and torchrun's grace are 30 s
     if (!end.signal || end.signal->before_end_s > kLongestKillWait) return std::nullopt;
@@ -162,7 +163,7 @@ std::optional<failures::Verdict> verdict_of_signal(const RunFacts& facts, const 
                     signal.count == 1 ? "" : fmt::format(" {} times", signal.count)),
         fmt::format("{:.1f} s between the {} and the end", signal.before_end_s,
                     signal.count == 1 ? "signal" : "last signal"),
-        failures::Confidence::likely);
+        failures::Confidence::possible);  // the command may have dealt with it
     verdict.from_status_only = true;
     if (key) verdict.advice.clear();
     verdict.node = facts.machine.hostname;
@@ -176,7 +177,11 @@ std::optional<failures::Verdict> failure_of_run(const RunFacts& facts,
                                                 const RunEnd& end) {
     if (facts.exit.status.value_or(0) == 0) return std::nullopt;
     const auto counter = verdict_of_counter(facts, end);
-    const auto signal = verdict_of_signal(facts, end);
+    auto signal = verdict_of_signal(facts, end);
+    const auto explains_kill = [&] {
+        signal->confidence = failures::Confidence::likely;
+        return signal;
+    };
     failures::FailureLog log;
     read_own_logs(log_directory, log);
     read_error_files(facts, log);
@@ -193,13 +198,14 @@ std::optional<failures::Verdict> failure_of_run(const RunFacts& facts,
             verdict->remarks.push_back(counter->what + ": " + counter->evidence);
         }
         const bool killed = verdict->cause == "unknown-kill";
-        if (killed && signal) return signal;
+        if (killed && signal) return explains_kill();
         if (killed && verdict->advice.size() > 2) verdict->advice.resize(2);
         if (names_cause) return verdict;
     }
     if (counter) return counter;
     const auto death = verdict_of_death(facts);
-    return signal && (!death || death->cause == "unknown-kill") ? signal : death;
+    if (signal && death && death->cause == "unknown-kill") return explains_kill();
+    return death || !signal ? death : signal;
 }
 
 std::optional<failures::Verdict> failure_of_node(RunFacts facts, const std::string& log_directory,

@@ -68,11 +68,15 @@ TEST_CASE("a signal shortly before the end") {
     const auto term = after({SIGTERM, 1, false, 30}, 1);
     REQUIRE(term);
     CHECK(term->what == "SIGTERM came before the end");
+    CHECK(term->confidence == failures::Confidence::possible);
     CHECK(term->evidence == "30.0 s between the signal and the end");
     CHECK_FALSE(term->advice.empty());
     CHECK_FALSE(after({SIGTERM, 1, false, 300}, 1));
     CHECK_FALSE(after({SIGTERM, 1, false, 1}, 0));
-    CHECK(after({SIGTERM, 1, false, 9}, 128 + SIGKILL, SIGKILL)->cause == "signal-external");
+    const auto kill = after({SIGTERM, 1, false, 9}, 128 + SIGKILL, SIGKILL);
+    REQUIRE(kill);
+    CHECK(kill->cause == "signal-external");
+    CHECK(kill->confidence == failures::Confidence::likely);
     CHECK(after({SIGTERM, 1, false, 300}, 128 + SIGKILL, SIGKILL)->cause == "unknown-kill");
     CHECK(after({SIGTERM, 1, false, 1}, 128 + SIGSEGV, SIGSEGV)->cause == "native-crash");
 }
