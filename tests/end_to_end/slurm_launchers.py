@@ -24,8 +24,15 @@ class Statuses(ContractHelpers, SlurmCase):
         for launcher in launchers():
             for program in (["sh", "-c", "echo words; exit 3"], ["sh", "-c", "echo words"], ["no-such-program-here"]):
                 with self.subTest(launcher=launcher[0], program=program):
-                    self.compare_results(lambda words, rest=(*launcher, *program): self.in_bash('"$@"',
-                                                                                                [*words, *rest]))
+                    self.compare_results(lambda words, rest=(*launcher, *program): self.status_of([*words, *rest]))
+
+    def status_of(self, words):
+        """MPICH 4.0 itself ends by SIGPIPE, now and then, bare or not: it writes to a rank that is gone."""
+        for _ in range(4):
+            outcome = self.in_bash('"$@"', words)
+            if HYDRA not in words or outcome[0] != 128 + signal.SIGPIPE:
+                break
+        return outcome
 
 
 @unittest.skipIf(MISSING, MISSING)
