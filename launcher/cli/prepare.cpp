@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "env/filled_in.hpp"
+#include "env/rank_count.hpp"
 #include "env/summary.hpp"
 #include "launcher/cli/host_order.hpp"
 #include "launcher/cli/installed.hpp"
@@ -329,6 +330,10 @@ void look_and_decide(Prepared& prepared, const Arguments& arguments, const Envir
     } else {
         look();
     }
+    if (!prepared.command.alone_reason.empty())
+        prepared.command = with_gpus(
+            std::move(prepared.command),
+            env::resolve_ranks_word("gpu", prepared.machine, read_user_environment(inner)));
     const Installed installed = find_installed();
     if (installed.shim.empty() && prepared.command.rewrite != Rewrite::export_only &&
         !runs_inside(prepared.command)) {

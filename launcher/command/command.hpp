@@ -106,6 +106,8 @@ struct Command {
     /// torchrun: the user's word for the ranks per node when it is no number (gpu, auto, cpu); ""
     /// else.
     std::string ranks_word;
+    /// Why it has no ranks behind a launcher where a single GPU is visible; "" = it has.
+    std::string alone_reason;
     std::vector<std::string> notes;  ///< one line each, for the user
 };
 
@@ -119,6 +121,9 @@ Environment variables_of_ranks(const Command& command, Environment environment);
 
 /// One line for the user: launcher, prefixes, counts, program, and how the shim gets in front.
 std::string structure_text(const Command& command);
+
+/// The command on this host's visible GPUs: with a single one it may have no launcher.
+Command with_gpus(Command command, std::optional<int> gpus);
 
 /// The command without a shim, for `reason`: export only.
 Command without_shim(Command command, const std::string& reason);

@@ -20,10 +20,15 @@ bool is_enabled(const Environment& environment, const char* name) {
     return value == "true" || value == "y" || value == "1";
 }
 
+bool always_starts_torchrun(const Environment& environment) {
+    for (const char* name : {"FORCE_TORCHRUN", "USE_MCA", "USE_MEGATRON_BRIDGE"})
+        if (is_enabled(environment, name)) return true;
+    return false;
+}
+
 /// Why LLaMA-Factory starts something else than torchrun; "" = it does not.
 std::string starts_no_torchrun(const Environment& environment) {
-    for (const char* name : {"FORCE_TORCHRUN", "USE_MCA", "USE_MEGATRON_BRIDGE"})
-        if (is_enabled(environment, name)) return {};
+    if (always_starts_torchrun(environment)) return {};
     for (const char* name : {"USE_RAY", "USE_KT"})
         if (is_enabled(environment, name))
             return fmt::format("with {} LLaMA-Factory starts no torchrun", name);
@@ -41,9 +46,12 @@ Command recognise_front_end(Command command, const Site& site, const Environment
                             const Host& host) {
     command.job.launcher = command.family = site.kind;
     command.program_at = {site.word};
-    if (site.kind == "llamafactory")
+    if (site.kind == "llamafactory") {
         if (const std::string reason = starts_no_torchrun(environment); !reason.empty())
             return export_only(std::move(command), reason);
+        if (!always_starts_torchrun(environment))
+            command.alone_reason = "on a single GPU LLaMA-Factory trains in its own process";
+    }
     command.job.same_host = true;
     Site torchrun = site;
     torchrun.path = host.find_executable("torchrun");

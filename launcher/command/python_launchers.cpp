@@ -322,8 +322,8 @@ Command recognise_accelerate(Command command, const Site& site, const Environmen
     const auto total = count(Meaning::total_ranks, "num_processes");
     const int nodes = command.job.nodes.value_or(1);
     const bool config_named = last_given(scan, Meaning::config_file) != nullptr;
-    if (!total && nodes == 1 && config.empty() && !config_named)  // launch.py: device_count()
-        command.job.ranks_word = command.ranks_word = "gpu";
+    const bool counts_gpus = !total && nodes == 1 && config.empty() && !config_named;
+    if (counts_gpus) command.job.ranks_word = command.ranks_word = "gpu";  // launch.py
     if (total && *total % nodes == 0) command.job.ranks_per_node = *total / nodes;
     if (const Given* given = last_given(scan, Meaning::master_address))
         command.job.rendezvous = given->value;
@@ -354,7 +354,11 @@ Command recognise_accelerate(Command command, const Site& site, const Environmen
     if (!scan.guessed.empty())
         return export_only(std::move(command),
                            fmt::format("whether '{}' takes a value is not known", scan.guessed));
-    if (route.simple || last_given(scan, Meaning::no_python) != nullptr)
+    // A count of one GPU or none starts no torchrun; --no_python is read on either way.
+    const bool either_way =
+        counts_gpus && last_given(scan, Meaning::several_processes) == nullptr &&
+        !command.interpreter.empty() && module_switch_is_a_word(scan, command.argv);
+    if (route.simple || either_way || last_given(scan, Meaning::no_python) != nullptr)
         return insert_python(std::move(command), scan, site, host, {{"--no_python"}, true});
     return by_python_exec(std::move(command), site, host);
 }

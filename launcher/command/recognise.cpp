@@ -235,6 +235,13 @@ Command export_only(Command command, const std::string& reason) {
     return command;
 }
 
+Command with_gpus(Command command, std::optional<int> gpus) {
+    if (gpus != 1 || command.alone_reason.empty()) return command;
+    command.job.nodes = command.job.ranks_per_node = 1;
+    const std::string reason = command.alone_reason;
+    return export_only(std::move(command), reason);
+}
+
 Command without_shim(Command command, const std::string& reason) {
     command = export_only(std::move(command), reason);
     command.job.why_not_here.clear();  // the caller warns of it: one line is enough

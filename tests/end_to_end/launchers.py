@@ -276,6 +276,30 @@ class DryRun(Case):
             done = self.run_command([TOPORUN, "--dry-run", "--machine", machine, "torchrun", *words, "t.py"])
             self.assertIn(b"recognised: torchrun, 1 node x 8 ranks", done.stderr, done)
 
+    def test_launchers_that_count_the_gpus(self):
+        """accelerate without a count and LLaMA-Factory start torchrun for two GPUs and more only."""
+        for name in ("accelerate", "llamafactory-cli", "torchrun"):
+            with open(os.path.join(self.work, name), "w", encoding="ascii") as file:
+                file.write("#!/usr/bin/python3\n")
+            os.chmod(os.path.join(self.work, name), 0o755)
+        machine = os.path.join(os.path.dirname(__file__), "..", "data", "machines", "four-a6000.toml")
+        inserted = b"program t.py; shim inserted"
+        alone = b"variables only: on a single GPU LLaMA-Factory trains in its own process"
+        for gpus, command, count, way in (("0", "accelerate launch t.py", b"1 rank", inserted),
+                                          ("0,1", "accelerate launch t.py", b"2 ranks", inserted),
+                                          ("0,1", "accelerate launch --multi_gpu t.py", b"2 ranks", b"PYTHON_EXEC"),
+                                          ("0", "llamafactory-cli train t.yaml", b"1 rank", alone),
+                                          ("0,1", "llamafactory-cli train t.yaml", b"2 ranks", b"PYTHON_EXEC"),
+                                          ("0", "env FORCE_TORCHRUN=1 llamafactory-cli train t.yaml", b"1 rank",
+                                           b"PYTHON_EXEC")):
+            with self.subTest(gpus=gpus, command=command):
+                variables = self.variables(PATH=f"{self.work}:/usr/bin:/bin", CUDA_VISIBLE_DEVICES=gpus)
+                done = self.run_command([TOPORUN, "--dry-run", "--machine", machine, *command.split()], env=variables)
+                line = next(line for line in done.stderr.splitlines() if b"recognised: " in line)
+                self.assertIn(b"1 node x " + count + b",", line)
+                self.assertIn(way, line)
+                self.assertEqual(b"PYTHON_EXEC=" in done.stdout, way == b"PYTHON_EXEC", done.stdout)
+
     def test_variables_in_front_get_a_hint(self):
         done = self.run_command([TOPORUN, "--dry-run", "NCCL_DEBUG=INFO", "torchrun", "t.py"])
         self.assertEqual(done.returncode, 127, done)
