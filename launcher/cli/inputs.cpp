@@ -79,6 +79,24 @@ constexpr const char* kStandardInput = "/dev/stdin";
     throw Error(fmt::format("cannot read '{}': {}", printable(path), why), {}, hint);
 }
 
+/// What to do about a file that could not be opened.
+std::string hint_for_path(const std::string& path, int error) {
+    if (error == EACCES) return "'namei -l' on it shows whose permission is missing";
+    if (error != ENOENT) return {};
+    if (!path.starts_with('/')) return "the name counts from the working directory";
+    std::size_t end = path.size();
+    while (end > 1) {
+        const std::size_t slash = path.rfind('/', end - 1);
+        const std::string directory = slash == 0 ? "/" : path.substr(0, slash);
+        if (::access(directory.c_str(), F_OK) == 0)
+            return fmt::format("'{}' is not in '{}'",
+                               printable(path.substr(slash + 1, end - slash - 1)),
+                               printable(directory));
+        end = slash;
+    }
+    return {};
+}
+
 /// Standard input as it stands, everything else without waiting for anybody.
 Descriptor open_text(const std::string& path) {
     if (path == kStandardInput) return Descriptor(::fcntl(0, F_DUPFD_CLOEXEC, 3));
@@ -98,9 +116,7 @@ std::string read_text_file(const std::string& path) {
     const Descriptor file = open_text(path);
     if (!file || ::fstat(file.get(), &info) != 0) {
         const int error = errno;
-        const bool relative = error == ENOENT && !path.starts_with('/');
-        cannot_read(path, std::strerror(error),
-                    relative ? "the name counts from the working directory" : "");
+        cannot_read(path, std::strerror(error), hint_for_path(path, error));
     }
     if (S_ISDIR(info.st_mode)) cannot_read(path, "it is a directory");
     const bool input = path == kStandardInput;

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "base/error.hpp"
 #include "files.hpp"
 
 namespace toporun::launcher {
@@ -48,6 +49,31 @@ TEST_CASE("the Python of a shell is that of its environments before that of PATH
     for (const Row& row : rows) {
         CAPTURE(row.name);
         CHECK(shell_python(row.environment) == row.python);
+    }
+}
+
+TEST_CASE("a file that is not there comes with the part of its path that is missing") {
+    const tests::TemporaryDirectory directory;
+    const std::string at = directory.path().string();
+    const std::string file = directory.write("here.toml", "").string();
+    const std::pair<std::string, std::string> rows[] = {
+        {at + "/gone.toml", "'gone.toml' is not in '" + at + "'"},
+        {at + "/gone/away/x.toml", "'gone' is not in '" + at + "'"},
+        {at + "/gone/", "'gone' is not in '" + at + "'"},
+        {"/no-such-directory-at-all", "'no-such-directory-at-all' is not in '/'"},
+        {"gone.toml", "the name counts from the working directory"},
+        {at + "/bad\x1bname", "'bad\\x1bname' is not in '" + at + "'"},
+        {file + "/x", ""},  // the system's words say it
+        {at, ""},
+    };
+    for (const auto& [path, hint] : rows) {
+        CAPTURE(path);
+        try {
+            read_text_file(path);
+            FAIL("read");
+        } catch (const Error& error) {
+            CHECK(error.hint() == hint);
+        }
     }
 }
 
