@@ -133,17 +133,21 @@ Found read_entries(const Lines& lines, const std::vector<JsonEntry>& entries) {
     Found found;
     std::optional<Error> fault;
     for (const JsonEntry& entry : entries) {
-        try {
-            read_entry(Json::parse(entry.text), found);
-            continue;
-        } catch (const Json::parse_error& error) {
-            const std::size_t at = std::min(error.byte, entry.text.size());
-            Error here = json_error(
-                lines, entry, at == 0 ? 0 : at - 1,
-                entry.complete ? "not JSON" : "the JSON is cut: an entry has no closing bracket");
+        const auto leave_out = [&](std::size_t at, const std::string& what) {
+            Error here = json_error(lines, entry, at, what);
             found.notes.push_back(fmt::format("line {}: {}, the entry is left out",
                                               lines.lines[entry.first_line].number, here.what()));
             if (!fault) fault = std::move(here);
+        };
+        try {
+            read_entry(Json::parse(entry.text), found);
+        } catch (const Json::parse_error& error) {
+            const std::size_t at = std::min(error.byte, entry.text.size());
+            leave_out(
+                at == 0 ? 0 : at - 1,
+                entry.complete ? "not JSON" : "the JSON is cut: an entry has no closing bracket");
+        } catch (const Json::out_of_range&) {
+            leave_out(0, "a number is larger than any can be");
         }
     }
     if (found.entries == 0) {

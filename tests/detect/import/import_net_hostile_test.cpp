@@ -175,5 +175,16 @@ TEST_CASE("JSON that holds no entry is refused with line and column") {
     }
 }
 
+TEST_CASE("an entry with a number that is too large is left out") {
+    const std::string text = "[{\"ifname\":\"eth0\",\"mtu\":1e999},{\"ifname\":\"eth1\"}]\n";
+    const Reading reading = ip_json_importer().read(read_lines(text, "capture"));
+    REQUIRE(reading.machine.nics.size() == 1);
+    CHECK(reading.machine.nics[0].name == "eth1");
+    REQUIRE(reading.machine.notes.size() == 1);
+    CHECK(reading.machine.notes[0].find("a number is larger than any can be") != std::string::npos);
+    CHECK_THROWS_AS(ip_json_importer().read(read_lines("[{\"ifname\":\"a\",\"x\":-1e999}]", "c")),
+                    Error);
+}
+
 }  // namespace
 }  // namespace toporun::detect
