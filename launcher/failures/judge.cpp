@@ -365,20 +365,21 @@ std::optional<Verdict> judge(const Evidence& evidence, const Catalogue& catalogu
         return verdict_of(cause, events, evidence, ranks);
     };
     Verdict verdict = judged(*first);
-    constexpr std::size_t kMostAttempts = 4;
-    for (std::size_t i = 0; i < causes.size() && i < kMostAttempts; ++i) {
-        if (causes[i] == first) continue;
-        const Verdict other = judged(*causes[i]);
+    constexpr std::size_t kMostAttempts = 3;  // beside the first
+    std::size_t others = 0;
+    for (const Event* cause : causes) {
+        if (cause == first || ++others > kMostAttempts) continue;
+        const Verdict other = judged(*cause);
         const bool same = other.cause == verdict.cause && other.rank == verdict.rank &&
                           other.node == verdict.node;
-        verdict.remarks.push_back(
-            fmt::format("attempt {} failed{}: {} [{}]", causes[i]->attempt + 1,
-                        same ? " in the same way" : "", other.what, other.cause));
+        verdict.remarks.push_back(fmt::format("attempt {} failed{}: {} [{}]", cause->attempt + 1,
+                                              same ? " in the same way" : "", other.what,
+                                              other.cause));
     }
-    if (causes.size() > kMostAttempts)
-        verdict.remarks.push_back(fmt::format("{}{} more attempts failed",
-                                              evidence.left_out > 0 ? "at least " : "",
-                                              causes.size() - kMostAttempts));
+    if (others > kMostAttempts)
+        verdict.remarks.push_back(fmt::format(
+            "{}{} more {} failed", evidence.left_out > 0 ? "at least " : "", others - kMostAttempts,
+            others == kMostAttempts + 1 ? "attempt" : "attempts"));
     return verdict;
 }
 

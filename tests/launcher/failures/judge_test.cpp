@@ -383,6 +383,27 @@ TEST_CASE("a restarted run is judged by its first attempt") {
     CHECK(verdict->remarks[1].find("disk-full") != std::string::npos);
 }
 
+TEST_CASE("three later attempts are named, the others counted") {
+    const auto last_remark = [](int attempts) {
+        std::string text;
+        for (int i = 0; i < attempts; ++i)
+            text +=
+                "[default1]:Traceback (most recent call last):\n[default1]:  File \"/t.py\", "
+                "line 3, in f\n[default1]:KeyError: 'a'\n[default] Worker group FAILED. 9/9 "
+                "attempts left; will restart worker group\n";
+        const auto verdict = read_failures_of_text(text).verdict();
+        REQUIRE(verdict);
+        CHECK(verdict->remarks.size() <= 5);
+        return verdict->remarks.back();
+    };
+    CHECK(last_remark(4).starts_with("attempt 4 failed in the same way"));
+    CHECK(last_remark(5) == "1 more attempt failed");
+    CHECK(last_remark(9) == "5 more attempts failed");
+    const std::string many = last_remark(20'000);  // more events than are kept
+    CHECK(many.starts_with("at least "));
+    CHECK(many.ends_with(" more attempts failed"));
+}
+
 TEST_CASE("a child that a signal ended is no failure of a run that goes on") {
     std::string text = "step 1 loss 2.1\nstep 2 loss 2.0\n";
     for (const char* line : {"Killed\n", "Segmentation fault\n"}) {
