@@ -220,6 +220,17 @@ TEST_CASE("a shim that is missing means variables only and one note") {
     }
 }
 
+TEST_CASE("where toporun's own file is not known each node runs the command as typed") {
+    const std::string line = "srun -N2 --ntasks-per-node=1 torchrun --nproc-per-node=8 t.py";
+    REQUIRE(prepare(line, {}, {"", "", "", "/opt/t/bin/toporun"}).argv.size() >
+            split(line, ' ').size());
+    const Launch launch = prepare(line, {}, {});
+    CHECK(launch.argv == split(line, ' '));
+    CHECK(launch.rewrite == launcher::Rewrite::export_only);
+    REQUIRE(launch.notes.size() == 1);
+    CHECK(launch.notes.front().find("toporun's own file is not known") != std::string::npos);
+}
+
 TEST_CASE("what the user has set is not added again") {
     const Launch launch = prepare("./train", {{"NCCL_P2P_LEVEL", "PIX"}, {"OMP_NUM_THREADS", ""}});
     CHECK_FALSE(added(launch).contains("NCCL_P2P_LEVEL"));
