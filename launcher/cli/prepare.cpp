@@ -213,7 +213,7 @@ void read_loader_words(Prepared& prepared, const Arguments& arguments) {
 /// What was left out of the launch. The number of nodes counts for the decisions already.
 struct LeftOut {
     Gaps gaps;
-    MeetingFacts facts;
+    RendezvousFacts facts;
 };
 
 LeftOut find_left_out(Prepared& prepared, const Environment& inner, const FillOptions& options,
@@ -223,7 +223,7 @@ LeftOut find_left_out(Prepared& prepared, const Environment& inner, const FillOp
     if (left_out.gaps.gap == Gap::none) return left_out;
     const bool config = left_out.gaps.gap == Gap::ranks && options.tf_config;
     if (is_left(options, left_out.gaps, inner) && !config) return left_out;  // nobody is asked
-    left_out.facts = look_up_meeting(left_out.gaps, inner, host, share);
+    left_out.facts = look_up_rendezvous(left_out.gaps, inner, host, share);
     env::Job& job = prepared.command.job;
     const bool counts = left_out.gaps.gap == Gap::rendezvous && left_out.gaps.rendezvous.nodes;
     if (counts) job.nodes = left_out.gaps.nodes;
@@ -281,7 +281,7 @@ void fill_in_told(Prepared& prepared, const ToldToNode& told, const Environment&
     if (told.places_of_step) {
         const Gaps own = gaps_of_step(others);
         if (own.gap == Gap::none) return;
-        FilledIn filled = fill_in_node(own, look_up_meeting(own, others, host), others,
+        FilledIn filled = fill_in_node(own, look_up_rendezvous(own, others, host), others,
                                        prepared.machine, prepared.plan, options);
         for (env::Setting& setting : filled.settings)
             prepared.plan.settings.push_back(std::move(setting));
@@ -295,12 +295,12 @@ void fill_in_told(Prepared& prepared, const ToldToNode& told, const Environment&
     gaps.gap = Gap::ranks;
     gaps.by_shim = gaps.other_hosts = true;
     gaps.evidence = "told by toporun on the launcher's host";
-    Meeting meeting;
-    meeting.address = told.master_address;
-    meeting.port = told.master_port;
-    meeting.reason = "where rank 0 listens";
+    Rendezvous rendezvous;
+    rendezvous.address = told.master_address;
+    rendezvous.port = told.master_port;
+    rendezvous.reason = "where rank 0 listens";
     for (env::Setting& setting :
-         fill_in_ranks(gaps, meeting, others, prepared.machine, options).settings)
+         fill_in_ranks(gaps, rendezvous, others, prepared.machine, options).settings)
         prepared.plan.settings.push_back(std::move(setting));
 }
 

@@ -20,14 +20,15 @@ using env::Finding;
 using env::Severity;
 
 /// The host of an endpoint, as torchrun puts its own together: "[fd00::1]" for IPv6.
-std::string host_text(const Meeting& meeting) {
-    return meeting.address.find(':') != std::string::npos ? fmt::format("[{}]", meeting.address)
-                                                          : meeting.address;
+std::string host_text(const Rendezvous& rendezvous) {
+    return rendezvous.address.find(':') != std::string::npos
+               ? fmt::format("[{}]", rendezvous.address)
+               : rendezvous.address;
 }
 
 /// "10.0.0.1:20001", "[fd00::1]:20001".
-std::string endpoint_text(const Meeting& meeting) {
-    return fmt::format("{}:{}", host_text(meeting), meeting.port);
+std::string endpoint_text(const Rendezvous& rendezvous) {
+    return fmt::format("{}:{}", host_text(rendezvous), rendezvous.port);
 }
 
 /// In front of srun the step has no number yet.
@@ -37,12 +38,12 @@ std::string job_id(const Environment& environment, long long process) {
                        step.empty() ? fmt::format("p{}", process) : step);
 }
 
-Finding filled_in_finding(const Gaps& gaps, const Meeting& meeting) {
+Finding filled_in_finding(const Gaps& gaps, const Rendezvous& rendezvous) {
     return {"rendezvous-filled-in",
             Severity::note,
             fmt::format(
                 "torchrun is told of {} nodes that meet at {}{}", gaps.nodes,
-                printable(endpoint_text(meeting)),
+                printable(endpoint_text(rendezvous)),
                 gaps.rendezvous.c10d ? std::string() : fmt::format(", this is node {}", gaps.node)),
             gaps.evidence,
             "without it each node would be a job of its own, or none would start",
@@ -51,8 +52,9 @@ Finding filled_in_finding(const Gaps& gaps, const Meeting& meeting) {
             "where each node is meant to be a job of its own"};
 }
 
-FilledIn fill_in_rendezvous(const Gaps& gaps, const MeetingFacts& facts, const Meeting& meeting,
-                            const Environment& environment, const FillOptions& options) {
+FilledIn fill_in_rendezvous(const Gaps& gaps, const RendezvousFacts& facts,
+                            const Rendezvous& rendezvous, const Environment& environment,
+                            const FillOptions& options) {
     FilledIn filled;
     const RendezvousGap& gap = gaps.rendezvous;
     const std::string without = "torchrun takes one node, 127.0.0.1:29500 and node rank 0";
@@ -69,10 +71,10 @@ FilledIn fill_in_rendezvous(const Gaps& gaps, const MeetingFacts& facts, const M
                      : "workers or nodes may be started again");
     add(gap.node_rank, "PET_NODE_RANK", std::to_string(gaps.node),
         "this node's place in the step: ranks follow Slurm's order of nodes");
-    add(gap.address, "PET_MASTER_ADDR", host_text(meeting), meeting.reason);
-    add(gap.port, "PET_MASTER_PORT", std::to_string(meeting.port),
+    add(gap.address, "PET_MASTER_ADDR", host_text(rendezvous), rendezvous.reason);
+    add(gap.port, "PET_MASTER_PORT", std::to_string(rendezvous.port),
         "follows from the job's and the step's number");
-    add(gap.endpoint, "PET_RDZV_ENDPOINT", endpoint_text(meeting), meeting.reason);
+    add(gap.endpoint, "PET_RDZV_ENDPOINT", endpoint_text(rendezvous), rendezvous.reason);
     add(gap.id, "PET_RDZV_ID", job_id(environment, facts.process),
         gaps.by_srun ? "the job's number and this process" : "the job's and the step's number");
     // torchrun compares the endpoint with what the host's name resolves to, which is another
@@ -80,18 +82,18 @@ FilledIn fill_in_rendezvous(const Gaps& gaps, const MeetingFacts& facts, const M
     add(gap.conf, "PET_RDZV_CONF", fmt::format("is_host={}", gaps.task == 0 ? 1 : 0),
         gaps.task == 0 ? "the first node holds the store" : "the first node holds the store alone");
     if (gap.nodes || gap.address || gap.endpoint)
-        filled.findings.push_back(filled_in_finding(gaps, meeting));
+        filled.findings.push_back(filled_in_finding(gaps, rendezvous));
     return filled;
 }
 
 /// Two jobs of a host do not fit on torchrun's one default port.
-FilledIn fill_in_port(const Gaps& gaps, const MeetingFacts& facts, const Meeting& meeting,
+FilledIn fill_in_port(const Gaps& gaps, const RendezvousFacts& facts, const Rendezvous& rendezvous,
                       const Environment& environment, const FillOptions& options) {
     constexpr int kDefaultPort = 29500;
     FilledIn filled;
     if (!facts.listening.contains(kDefaultPort)) return filled;
     filled.settings.push_back(filled_setting(
-        "PET_MASTER_PORT", std::to_string(meeting.port),
+        "PET_MASTER_PORT", std::to_string(rendezvous.port),
         fmt::format("port {}, torchrun's default, is in use on this host", kDefaultPort),
         gaps.evidence, "torchrun stops: 'Address already in use'", false, environment, options));
     return filled;
@@ -110,13 +112,13 @@ Finding ranks_unknown_finding(const Gaps& gaps, const std::string& reason) {
             "with an address of the host of rank 0: the rest is filled in then"};
 }
 
-void add_meeting_findings(const MeetingFacts& facts, const Meeting& meeting,
-                          std::vector<Finding>& findings) {
-    if (!meeting.certain)
+void add_rendezvous_findings(const RendezvousFacts& facts, const Rendezvous& rendezvous,
+                             std::vector<Finding>& findings) {
+    if (!rendezvous.certain)
         findings.push_back(
             {"rendezvous-unresolved", Severity::broken,
              fmt::format("the name of the first node, {}, does not resolve here",
-                         printable(meeting.address)),
+                         printable(rendezvous.address)),
              facts.addresses.empty()
                  ? fmt::format("{}: nothing", facts.source)
                  : fmt::format("{}: {}", facts.source, join(facts.addresses, ", ")),
@@ -126,12 +128,12 @@ void add_meeting_findings(const MeetingFacts& facts, const Meeting& meeting,
              "",
              "in the job script, which runs on the first node; or enter the nodes' names in "
              "DNS or /etc/hosts"});
-    if (meeting.port_taken)
+    if (rendezvous.port_taken)
         findings.push_back(
             {"rendezvous-port-taken", Severity::broken,
-             fmt::format("port {} of the job is in use on this node, the first", meeting.port),
+             fmt::format("port {} of the job is in use on this node, the first", rendezvous.port),
              "/proc/net/tcp: LISTEN", "rank 0 cannot listen: 'Address already in use'",
-             fmt::format("export MASTER_PORT={}", meeting.port + 1), "",
+             fmt::format("export MASTER_PORT={}", rendezvous.port + 1), "",
              "in the job script, before the launch: the same on all nodes"});
 }
 
@@ -182,41 +184,42 @@ env::Setting filled_setting(const std::string& name, const std::string& value,
     return setting;
 }
 
-FilledIn fill_in(const Gaps& gaps, const MeetingFacts& facts, const Environment& environment,
+FilledIn fill_in(const Gaps& gaps, const RendezvousFacts& facts, const Environment& environment,
                  const detect::Machine& machine, const env::Plan& plan,
                  const FillOptions& options) {
-    const bool rendezvous = gaps.gap == Gap::rendezvous;
     if (gaps.gap == Gap::none) return {};
     const bool config = gaps.gap == Gap::ranks && (options.tf_config || !gaps.other_hosts);
     if (is_left(options, gaps, environment) && !config) return {};
     if (!gaps.unknown.empty()) return {{}, {ranks_unknown_finding(gaps, gaps.unknown)}, false};
     // The order of hosts cannot be read: every node has to come to the same.
     if (!gaps.host_file.empty() && facts.first_host.empty()) return {};
-    const Meeting meeting = meeting_point(gaps, facts, environment, machine, plan);
-    if (gaps.other_hosts && !meeting.known)
-        return {{}, {ranks_unknown_finding(gaps, meeting.reason)}, false};
-    if (gaps.gap == Gap::port) return fill_in_port(gaps, facts, meeting, environment, options);
-    FilledIn filled = rendezvous ? fill_in_rendezvous(gaps, facts, meeting, environment, options)
-                                 : fill_in_ranks(gaps, meeting, environment, machine, options);
+    const Rendezvous rendezvous = choose_rendezvous(gaps, facts, environment, machine, plan);
+    if (gaps.other_hosts && !rendezvous.known)
+        return {{}, {ranks_unknown_finding(gaps, rendezvous.reason)}, false};
+    if (gaps.gap == Gap::port) return fill_in_port(gaps, facts, rendezvous, environment, options);
+    FilledIn filled = gaps.gap == Gap::rendezvous
+                          ? fill_in_rendezvous(gaps, facts, rendezvous, environment, options)
+                          : fill_in_ranks(gaps, rendezvous, environment, machine, options);
     filled.meets = std::any_of(
         filled.settings.begin(), filled.settings.end(), [](const env::Setting& setting) {
             return setting.exported && (setting.name.ends_with("MASTER_ADDR") ||
                                         setting.name.ends_with("RDZV_ENDPOINT"));
         });
-    if (filled.meets) add_meeting_findings(facts, meeting, filled.findings);
+    if (filled.meets) add_rendezvous_findings(facts, rendezvous, filled.findings);
     return filled;
 }
 
-FilledIn fill_in_node(const Gaps& own, const MeetingFacts& facts, const Environment& environment,
+FilledIn fill_in_node(const Gaps& own, const RendezvousFacts& facts, const Environment& environment,
                       const detect::Machine& machine, const env::Plan& plan,
                       const FillOptions& options) {
     FilledIn filled = fill_in(own, facts, environment, machine, plan, options);
     if (!filled.meets) return {};
     Gaps ranks = own;
     ranks.by_shim = ranks.other_hosts = true;
-    filled.settings = fill_in_ranks(ranks, meeting_point(own, facts, environment, machine, plan),
-                                    environment, machine, options)
-                          .settings;
+    filled.settings =
+        fill_in_ranks(ranks, choose_rendezvous(own, facts, environment, machine, plan), environment,
+                      machine, options)
+            .settings;
     return filled;
 }
 

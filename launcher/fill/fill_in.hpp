@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/fill/meeting.hpp"
+#include "launcher/fill/rendezvous.hpp"
 
 namespace toporun::launcher {
 
@@ -21,16 +21,17 @@ struct FillOptions {
 
 /// torchrun's variables (PET_*), or those that Python programs read of their place in the job.
 /// Nothing that `environment` has set is changed. Pure.
-FilledIn fill_in(const Gaps& gaps, const MeetingFacts& facts, const Environment& environment,
+FilledIn fill_in(const Gaps& gaps, const RendezvousFacts& facts, const Environment& environment,
                  const detect::Machine& machine, const env::Plan& plan, const FillOptions& options);
 
-/// Likewise for Gap::ranks alone, where rank 0 listens on `meeting`.
-FilledIn fill_in_ranks(const Gaps& gaps, const Meeting& meeting, const Environment& environment,
-                       const detect::Machine& machine, const FillOptions& options);
+/// Likewise for Gap::ranks alone, where rank 0 listens on `rendezvous`.
+FilledIn fill_in_ranks(const Gaps& gaps, const Rendezvous& rendezvous,
+                       const Environment& environment, const detect::Machine& machine,
+                       const FillOptions& options);
 
 /// Likewise for the shims of a step's node, whose first task this process is: `own` is
 /// gaps_of_step(), from which all nodes come to the same.
-FilledIn fill_in_node(const Gaps& own, const MeetingFacts& facts, const Environment& environment,
+FilledIn fill_in_node(const Gaps& own, const RendezvousFacts& facts, const Environment& environment,
                       const detect::Machine& machine, const env::Plan& plan,
                       const FillOptions& options);
 

@@ -72,7 +72,7 @@ std::set<int> ports_in_use(const Host& host) {
 }
 
 /// `known_here`: a loopback address is the right one, of this host's own name.
-void look_up_name(MeetingFacts& facts, const std::string& name, bool known_here,
+void look_up_name(RendezvousFacts& facts, const std::string& name, bool known_here,
                   const Environment& environment, const Host& host, const NodeShare& share) {
     if (!is_host_name(name)) return;
     const std::string alias = alias_address(variable(environment, "SLURM_NODE_ALIASES"), name);
@@ -100,9 +100,9 @@ void look_up_name(MeetingFacts& facts, const std::string& name, bool known_here,
 
 }  // namespace
 
-MeetingFacts look_up_meeting(const Gaps& gaps, const Environment& environment, const Host& host,
-                             const NodeShare& share) {
-    MeetingFacts facts;
+RendezvousFacts look_up_rendezvous(const Gaps& gaps, const Environment& environment,
+                                   const Host& host, const NodeShare& share) {
+    RendezvousFacts facts;
     if (gaps.gap == Gap::none) return facts;
     facts.process = ::getpid();
     facts.listening = ports_in_use(host);

@@ -104,9 +104,9 @@ std::string tf_config(const std::vector<std::string>& list, const std::string& i
                        index);
 }
 
-void add_tf_config(const Gaps& gaps, const Meeting& meeting, const Environment& environment,
+void add_tf_config(const Gaps& gaps, const Rendezvous& rendezvous, const Environment& environment,
                    const FillOptions& options, FilledIn& filled) {
-    const std::vector<std::string> list = workers(gaps, meeting.port, environment);
+    const std::vector<std::string> list = workers(gaps, rendezvous.port, environment);
     if (list.empty()) {
         filled.findings.push_back(
             {"tf-config-unknown", Severity::slow,
@@ -124,10 +124,11 @@ void add_tf_config(const Gaps& gaps, const Meeting& meeting, const Environment& 
 
 }  // namespace
 
-FilledIn fill_in_ranks(const Gaps& gaps, const Meeting& meeting, const Environment& environment,
-                       const detect::Machine& machine, const FillOptions& options) {
+FilledIn fill_in_ranks(const Gaps& gaps, const Rendezvous& rendezvous,
+                       const Environment& environment, const detect::Machine& machine,
+                       const FillOptions& options) {
     FilledIn filled;
-    if (options.tf_config) add_tf_config(gaps, meeting, environment, options, filled);
+    if (options.tf_config) add_tf_config(gaps, rendezvous, environment, options, filled);
     if (is_left(options, gaps, environment) || another_place(gaps, environment) ||
         starts_ranks_itself(gaps, environment, machine) || lacks_device(gaps, environment, machine))
         return filled;
@@ -143,8 +144,8 @@ FilledIn fill_in_ranks(const Gaps& gaps, const Meeting& meeting, const Environme
             filled_setting(name, value, why, gaps.evidence, without, gaps.by_shim, there, options));
     };
     for (const Value& value : places(gaps)) add(value.name, value.text, reason);
-    add("MASTER_ADDR", meeting.address, meeting.reason);
-    add("MASTER_PORT", std::to_string(meeting.port),
+    add("MASTER_ADDR", rendezvous.address, rendezvous.reason);
+    add("MASTER_PORT", std::to_string(rendezvous.port),
         gaps.other_hosts && !gaps.first_node ? "the same for all hosts"
         : variable(environment, "SLURM_JOB_ID").empty()
             ? "nobody listens on it"

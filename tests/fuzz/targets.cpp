@@ -147,7 +147,7 @@ void run_sys_tree(std::string_view text) {
 /// What is filled in and what is said of a line: nothing of it acts on a terminal.
 void check_line(const launcher::Command& command, const launcher::Environment& environment,
                 const env::Plan& plan) {
-    launcher::MeetingFacts facts;
+    launcher::RendezvousFacts facts;
     facts.listening = {29500};
     facts.first_host = "n1";
     const launcher::FilledIn filled =

@@ -12,15 +12,15 @@ constexpr const char* kAll =
     "PET_NNODES=2 PET_NODE_RANK=1 PET_MASTER_ADDR=10.0.0.1 "
     "PET_MASTER_PORT=23378";
 
-MeetingFacts first_resolves() {
-    MeetingFacts facts;
+RendezvousFacts first_resolves() {
+    RendezvousFacts facts;
     facts.addresses = {"10.0.0.1"};
     facts.source = "getent ahosts n1";
     return facts;
 }
 
 FilledIn filled(const std::string& line, const Environment& environment,
-                const FillOptions& options = {}, const MeetingFacts& facts = first_resolves(),
+                const FillOptions& options = {}, const RendezvousFacts& facts = first_resolves(),
                 const detect::Machine& machine = node_with_interfaces(2)) {
     return fill_in(gaps_of(line, environment), facts, environment, machine, {}, options);
 }
@@ -130,7 +130,7 @@ TEST_CASE("in front of srun all nodes are told the same") {
     CHECK(gaps_of("srun singularity exec i.sif torchrun t.py", batch).gap == Gap::none);
     const Command text = recognise({"srun", "bash", "-c", "torchrun t.py"}, batch, FakeHost());
     CHECK(find_gaps(text, batch).gap == Gap::none);  // it may know better
-    MeetingFacts facts = first_resolves();
+    RendezvousFacts facts = first_resolves();
     facts.process = 8;
     facts.listening = {23376};
     const auto exported = [&](const std::string& line) {
@@ -182,7 +182,7 @@ TEST_CASE("what the toporuns of srun's nodes fill in for torchrun") {
 TEST_CASE("with a host file ranks follow the file") {
     const Environment environment = step_task(
         2, 1, 0, {{"SLURM_NODEID", "1"}, {"SLURMD_NODENAME", "n2"}, {"SLURM_HOSTFILE", "hosts"}});
-    MeetingFacts facts;
+    RendezvousFacts facts;
     facts.first_host = "n2";
     CHECK(exported_text(filled("torchrun t.py", environment, {}, facts)) ==
           "PET_NNODES=2 PET_NODE_RANK=0 PET_MASTER_ADDR=10.0.0.2 PET_MASTER_PORT=23378");
@@ -192,7 +192,7 @@ TEST_CASE("with a host file ranks follow the file") {
 TEST_CASE("torchrun on one node gets another port where its own is in use") {
     const auto exported = [](const std::string& line, std::set<int> listening,
                              const FillOptions& options = {}) {
-        MeetingFacts facts;
+        RendezvousFacts facts;
         facts.listening = std::move(listening);
         facts.process = 5;
         return exported_text(filled(line, {}, options, facts));
@@ -232,12 +232,12 @@ TEST_CASE("--leave keeps toporun out of it") {
 }
 
 TEST_CASE("a name that does not resolve and a port in use are said") {
-    MeetingFacts nothing;
+    RendezvousFacts nothing;
     nothing.source = "getent ahosts n1";
     const FilledIn unresolved = filled("torchrun t.py", step_task(2, 1, 1), {}, nothing);
     CHECK(exported_text(unresolved).find("PET_MASTER_ADDR=n1 ") != std::string::npos);
     CHECK(has_finding(unresolved, "rendezvous-unresolved"));
-    MeetingFacts taken = first_resolves();
+    RendezvousFacts taken = first_resolves();
     taken.listening = {23378};
     CHECK_FALSE(has_finding(filled("torchrun t.py", step_task(2, 1, 1), {}, taken),
                             "rendezvous-port-taken"));

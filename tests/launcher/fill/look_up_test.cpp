@@ -22,9 +22,9 @@ class AskedHost {
     }
 
     /// Of a task of the second node.
-    MeetingFacts meeting() const {
+    RendezvousFacts rendezvous() const {
         const Environment environment = step_task(2, 1, 1);
-        return look_up_meeting(gaps_of("torchrun t.py", environment), environment, host_);
+        return look_up_rendezvous(gaps_of("torchrun t.py", environment), environment, host_);
     }
     LineFacts line() const { return look_up_line({{"n1"}, true, false, false}, {}, host_); }
 
@@ -95,7 +95,7 @@ TEST_CASE("Slurm is asked for a node that no name service knows, not when that i
     for (const Row& row : rows) {
         CAPTURE(row.getent);
         CAPTURE(row.scontrol);
-        const MeetingFacts facts = AskedHost(row.getent, row.scontrol).meeting();
+        const RendezvousFacts facts = AskedHost(row.getent, row.scontrol).rendezvous();
         CHECK(facts.addresses == row.addresses);
         CHECK(facts.unanswered == row.unanswered);
         const Environment environment = step_task(2, 1, 1);

@@ -11,7 +11,7 @@ using namespace toporun::tests;
 FilledIn filled(const std::string& line, const Environment& environment,
                 const FillOptions& options = {},
                 const detect::Machine& machine = node_with_interfaces(1)) {
-    MeetingFacts facts;
+    RendezvousFacts facts;
     facts.addresses = {"10.0.0.1"};
     return fill_in(gaps_of(line, environment), facts, environment, machine, {}, options);
 }
@@ -167,7 +167,7 @@ TEST_CASE("Python that a launcher starts on several hosts meets on the first") {
     };
     for (const Row& row : rows) {
         CAPTURE(row.line);
-        MeetingFacts facts;
+        RendezvousFacts facts;
         facts.addresses = {"10.0.0.7"};
         const FilledIn filled = fill_in(gaps_of(row.line, row.environment), facts, row.environment,
                                         node_with_interfaces(3), {}, {});
@@ -182,19 +182,19 @@ TEST_CASE("Python that a launcher starts on several hosts meets on the first") {
 
 TEST_CASE("where nobody can say where rank 0 starts it is said why") {
     const std::string line = "mpirun -np 4 -H node-b:2,node-c:2 python t.py";
-    const auto reason_of = [&](const std::string& text, const MeetingFacts& facts,
+    const auto reason_of = [&](const std::string& text, const RendezvousFacts& facts,
                                const FillOptions& options = {}) -> std::string {
         const FilledIn filled =
             fill_in(gaps_of(text, {}), facts, {}, node_with_interfaces(3), {}, options);
         CHECK(filled.settings.empty());
         return filled.findings.empty() ? "" : filled.findings.front().what;
     };
-    MeetingFacts nothing;
+    RendezvousFacts nothing;
     nothing.source = "getent ahosts node-b";
     CHECK(reason_of(line, nothing).ends_with("first node, which does not resolve here"));
     nothing.unanswered = true;
     CHECK(reason_of(line, nothing).ends_with("no name service has told in time"));
-    MeetingFacts facts;
+    RendezvousFacts facts;
     facts.addresses = {"10.0.0.7"};
     CHECK(reason_of("mpirun --map-by seq -np 4 -H node-b:2,node-c:2 python t.py", facts)
               .ends_with("'map-by' says where rank 0 starts"));

@@ -1,4 +1,4 @@
-#include "launcher/fill/meeting.hpp"
+#include "launcher/fill/rendezvous.hpp"
 
 #include <fmt/format.h>
 
@@ -79,7 +79,7 @@ bool usable(const std::string& text, bool from_slurm) {
 }
 
 /// Of several addresses the one that this node reaches without a router.
-Address address_of_first(const MeetingFacts& facts, const detect::Machine& machine,
+Address address_of_first(const RendezvousFacts& facts, const detect::Machine& machine,
                          const env::Plan& plan, const env::SearchContext& context) {
     for (const int position : by_preference(machine, plan, context)) {
         const detect::Nic& nic = machine.nics[static_cast<std::size_t>(position)];
@@ -102,14 +102,14 @@ Address address_of_first(const MeetingFacts& facts, const detect::Machine& machi
 
 /// For torchrun's c10d, which compares the endpoint with each node's own name and with what that
 /// resolves to: the name, unless no name service has it.
-Address address_for_all(const std::string& host, const MeetingFacts& facts) {
+Address address_for_all(const std::string& host, const RendezvousFacts& facts) {
     if (facts.addresses.empty()) return {};
     if (!facts.from_slurm) return {host, "the name of the first node of the allocation"};
     return {facts.addresses.front(), fmt::format("the first node's address ({})", facts.source)};
 }
 
 /// Rank 0 runs on this node.
-bool on_first_node(const Gaps& gaps, const MeetingFacts& facts, const Environment& environment) {
+bool on_first_node(const Gaps& gaps, const RendezvousFacts& facts, const Environment& environment) {
     if (gaps.host_file.empty()) return gaps.first_node;
     return gaps.task == 0 || variable(environment, "SLURMD_NODENAME") == facts.first_host;
 }
@@ -185,9 +185,10 @@ int job_port(const Environment& environment, long long otherwise) {
     return kFirstPort + static_cast<int>(number % kPorts);
 }
 
-Meeting meeting_point(const Gaps& gaps, const MeetingFacts& facts, const Environment& environment,
-                      const detect::Machine& machine, const env::Plan& plan) {
-    Meeting meeting;
+Rendezvous choose_rendezvous(const Gaps& gaps, const RendezvousFacts& facts,
+                             const Environment& environment, const detect::Machine& machine,
+                             const env::Plan& plan) {
+    Rendezvous rendezvous;
     const env::SearchContext context{{}, variable(environment, "NCCL_SOCKET_FAMILY"), {}};
     const std::string host = gaps.host_file.empty() ? gaps.first_host : facts.first_host;
     const std::string users(trim(variable(environment, "MASTER_ADDR")));
@@ -208,28 +209,29 @@ Meeting meeting_point(const Gaps& gaps, const MeetingFacts& facts, const Environ
     else
         address = address_of_first(facts, machine, plan, context);
     if (address.text.empty()) {
-        meeting.known = false;
-        meeting.certain = facts.unanswered || (first && !gaps.by_srun);
+        rendezvous.known = false;
+        rendezvous.certain = facts.unanswered || (first && !gaps.by_srun);
         address = {host, facts.unanswered
                              ? "the name of the first node; no name service has told in time"
                          : first ? "the name of this node, which has no address to offer"
                                  : "the name of the first node, which does not resolve here"};
     }
-    meeting.address = address.text;
-    meeting.reason = address.reason;
+    rendezvous.address = address.text;
+    rendezvous.reason = address.reason;
     if (const auto port = port_of(environment)) {
-        meeting.port = *port;
-        return meeting;
+        rendezvous.port = *port;
+        return rendezvous;
     }
-    meeting.port = job_port(environment, facts.process);
+    rendezvous.port = job_port(environment, facts.process);
     // Where each task decides for itself, what this node alone knows cannot count.
     const bool one_decides = gaps.by_shim || gaps.by_srun;
-    for (int tried = 0; one_decides && tried < kPorts && facts.listening.contains(meeting.port);
+    for (int tried = 0; one_decides && tried < kPorts && facts.listening.contains(rendezvous.port);
          ++tried)
-        meeting.port = meeting.port + 1 < kFirstPort + kPorts ? meeting.port + 1 : kFirstPort;
-    meeting.port_taken =
-        !gaps.by_shim && first && gaps.task == 0 && facts.listening.contains(meeting.port);
-    return meeting;
+        rendezvous.port =
+            rendezvous.port + 1 < kFirstPort + kPorts ? rendezvous.port + 1 : kFirstPort;
+    rendezvous.port_taken =
+        !gaps.by_shim && first && gaps.task == 0 && facts.listening.contains(rendezvous.port);
+    return rendezvous;
 }
 
 }  // namespace toporun::launcher

@@ -14,7 +14,7 @@
 namespace toporun::launcher {
 
 /// What this host says when it is asked.
-struct MeetingFacts {
+struct RendezvousFacts {
     std::string first_host;              ///< the first of the host file; "" = there is none
     std::vector<std::string> addresses;  ///< of the first host as seen from here, best first
     std::string source;                  ///< what told them: "getent ahosts n1"
@@ -36,7 +36,7 @@ std::string node_address(std::string_view scontrol_text);
 /// The address of `host` in SLURM_NODE_ALIASES ("n1:10.0.0.1:n1,n2:..."); "" where it has none.
 std::string alias_address(std::string_view aliases, const std::string& host);
 
-struct Meeting {
+struct Rendezvous {
     std::string address;
     int port = 0;
     std::string reason;       ///< of the address
@@ -48,8 +48,9 @@ struct Meeting {
 /// The address of the interface that was chosen on the first node, as this node reaches it; on one
 /// node the loopback. The port follows from the job's number, so that tasks that decide each for
 /// itself come to the same; where one toporun decides for all, it is one that nobody listens on.
-Meeting meeting_point(const Gaps& gaps, const MeetingFacts& facts, const Environment& environment,
-                      const detect::Machine& machine, const env::Plan& plan);
+Rendezvous choose_rendezvous(const Gaps& gaps, const RendezvousFacts& facts,
+                             const Environment& environment, const detect::Machine& machine,
+                             const env::Plan& plan);
 
 /// The job's own port: below the range that kernels hand out by themselves (32768), and none of
 /// PyTorch's defaults (29400, 29500).

@@ -1,5 +1,5 @@
 // The address and the port where ranks meet.
-#include "launcher/fill/meeting.hpp"
+#include "launcher/fill/rendezvous.hpp"
 
 #include <doctest/doctest.h>
 
@@ -44,25 +44,26 @@ TEST_CASE("which of the first node's addresses") {
     };
     for (const Row& row : rows) {
         CAPTURE(row.name);
-        MeetingFacts facts;
+        RendezvousFacts facts;
         facts.addresses = row.addresses;
-        const Meeting meeting = meeting_point(two_nodes(1), facts, {}, node_with_interfaces(2), {});
-        CHECK(meeting.address == row.wanted);
-        CHECK(meeting.certain == row.certain);
-        CHECK_FALSE(meeting.reason.empty());
+        const Rendezvous rendezvous =
+            choose_rendezvous(two_nodes(1), facts, {}, node_with_interfaces(2), {});
+        CHECK(rendezvous.address == row.wanted);
+        CHECK(rendezvous.certain == row.certain);
+        CHECK_FALSE(rendezvous.reason.empty());
     }
-    MeetingFacts one_machine;  // virtual nodes
+    RendezvousFacts one_machine;  // virtual nodes
     one_machine.addresses = {"127.0.0.1"};
     one_machine.from_slurm = true;
-    const Meeting meeting =
-        meeting_point(two_nodes(1), one_machine, {}, node_with_interfaces(2), {});
-    CHECK(meeting.address == "127.0.0.1");
-    CHECK(meeting.certain);
+    const Rendezvous rendezvous =
+        choose_rendezvous(two_nodes(1), one_machine, {}, node_with_interfaces(2), {});
+    CHECK(rendezvous.address == "127.0.0.1");
+    CHECK(rendezvous.certain);
 }
 
 TEST_CASE("the chosen interface's address on the first node") {
     const auto address = [](const env::Plan& plan, const detect::Machine& machine) {
-        return meeting_point(two_nodes(0), {}, {}, machine, plan).address;
+        return choose_rendezvous(two_nodes(0), {}, {}, machine, plan).address;
     };
     env::Plan plan;
     CHECK(address(plan, node_with_interfaces(1)) == "10.0.0.1");
@@ -86,10 +87,10 @@ TEST_CASE("the chosen interface's address on the first node") {
 TEST_CASE("the port follows from the job, and is free where one toporun decides for all") {
     Gaps gaps;
     gaps.by_shim = true;
-    MeetingFacts facts;
+    RendezvousFacts facts;
     const Environment job = {{"SLURM_JOB_ID", "4711"}, {"SLURM_STEP_ID", "2"}};
     const auto port = [&](const Environment& environment) {
-        return meeting_point(gaps, facts, environment, {}, {}).port;
+        return choose_rendezvous(gaps, facts, environment, {}, {}).port;
     };
     CHECK(port(job) == 23378);
     facts.listening = {23378, 23379};
