@@ -60,11 +60,12 @@ class Facts {
     }
 
     void contradiction(const std::string& subject, std::string_view fact, const std::string& a,
-                       const std::string& b) {
+                       const std::string& b, bool second_is_kept = false) {
         constexpr std::size_t kMost = 20;  // different machines contradict each other everywhere
         if (++contradictions_ <= kMost)
-            notes_.push_back(fmt::format("{}: {} is {} in {} and {} in {}: the first is kept",
-                                         subject, fact, a, first_, b, second_));
+            notes_.push_back(fmt::format("{}: {} is {} in {} and {} in {}: the {} is kept", subject,
+                                         fact, a, first_, b, second_,
+                                         second_is_kept ? "second" : "first"));
         else if (contradictions_ == kMost + 1)
             notes_.push_back(
                 fmt::format("{} and {} contradict each other in more facts: are they from one "

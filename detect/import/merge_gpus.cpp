@@ -122,7 +122,7 @@ void merge_matrices(Machine& into, const Machine& from, const GpuPositions& at, 
             const PathType path = join_paths(x, y, contradiction);
             if (contradiction && a < b)
                 facts.contradiction(pair(a, b), "the path", std::string(path_name(x)),
-                                    std::string(path_name(y)));
+                                    std::string(path_name(y)), path != x);
             return path;
         });
     into.gpu_links =
@@ -130,9 +130,13 @@ void merge_matrices(Machine& into, const Machine& from, const GpuPositions& at, 
                          [&](std::size_t a, std::size_t b, int x, int y) {
                              if (a < b)
                                  facts.contradiction(pair(a, b), "the number of NVLinks",
-                                                     std::to_string(x), std::to_string(y));
-                             return x;
+                                                     std::to_string(x), std::to_string(y), x == 0);
+                             return x == 0 ? y : x;  // as of the paths, NVLink stays
                          });
+    for (std::size_t a = 0; a < into.gpu_links.size() && a < into.gpu_paths.size(); ++a)
+        for (std::size_t b = 0; b < into.gpu_links[a].size(); ++b)
+            if (into.gpu_links[a][b] == 0 && into.gpu_paths[a][b] == PathType::NVL)
+                into.gpu_links[a][b] = -1;  // the text of the path does not count them
     into.gpu_path_gbytes_per_s = join_square<std::optional<double>>(
         into.gpu_path_gbytes_per_s, at.into, from.gpu_path_gbytes_per_s, at.from, at.count,
         std::nullopt, std::nullopt,

@@ -44,7 +44,7 @@ bool same_nic(const Nic& a, const Nic& b, bool pci_counts) {
 
 /// The kind is that of the interface (docs/machine.md); what the RDMA device knows makes a plain
 /// Ethernet interface RoCE and an unknown one IPoIB.
-NicKind join_kinds(const Nic& a, const Nic& b) {
+NicKind join_kinds(const Nic& a, const Nic& b, bool iwarp) {
     const auto either = [&](NicKind kind) { return a.kind == kind || b.kind == kind; };
     const bool interface = has_interface(a) || has_interface(b);
     if (a.kind == b.kind) return a.kind;
@@ -52,7 +52,6 @@ NicKind join_kinds(const Nic& a, const Nic& b) {
                                NicKind::veth, NicKind::tunnel, NicKind::efa, NicKind::ipoib})
         if (either(kind)) return kind;
     if (either(NicKind::infiniband)) return interface ? NicKind::ipoib : NicKind::infiniband;
-    const bool iwarp = a.iwarp || b.iwarp;
     if (either(NicKind::roce) && !iwarp) return NicKind::roce;
     if (either(NicKind::vf)) return NicKind::vf;
     const bool rdma = (a.rdma_device || b.rdma_device) && !iwarp;
@@ -85,9 +84,27 @@ void merge_interface_facts(Nic& into, Nic from, const std::string& subject, Fact
     facts.take(into.port_state, from.port_state, subject, "the port's state");
 }
 
+/// GIDs of RoCE's types belong to a device that speaks it.
+bool has_roce_gid(const Nic& nic) {
+    return std::any_of(nic.gids.begin(), nic.gids.end(),
+                       [](const Gid& gid) { return gid.type.starts_with("RoCE"); });
+}
+
+/// Tells who knows it from who says nothing of it.
+void merge_transport(Nic& into, const Nic& from, const std::string& subject, Facts& facts) {
+    if (into.iwarp && has_roce_gid(from))
+        facts.contradiction(subject, "the transport", "iWARP", "RoCE");
+    if (from.iwarp && has_roce_gid(into)) {
+        facts.contradiction(subject, "the transport", "RoCE", "iWARP");
+        return;
+    }
+    into.iwarp = into.iwarp || from.iwarp;
+}
+
 void merge_nic(Nic& into, const Nic& from, Facts& facts) {
-    const NicKind kind = join_kinds(into, from);
     const std::string subject = printable(has_interface(into) ? into.name : from.name);
+    merge_transport(into, from, subject, facts);
+    const NicKind kind = join_kinds(into, from, into.iwarp);
     merge_interface_facts(into, from, subject, facts);
     if (has_interface(from) && (!has_interface(into) || numbered(into))) into.name = from.name;
     into.kind = kind;
@@ -103,7 +120,6 @@ void merge_nic(Nic& into, const Nic& from, Facts& facts) {
     facts.take(into.master, from.master, subject, "the master");
     facts.take(into.parent, from.parent, subject, "the parent");
     into.virtual_function = into.virtual_function || from.virtual_function;
-    into.iwarp = into.iwarp || from.iwarp;
     facts.take(into.driver, from.driver, subject, "the driver");
     facts.take(into.guid, from.guid, subject, "the GUID");
     append_new(into.gids, from.gids, [](const Gid& a, const Gid& b) { return a.index == b.index; });

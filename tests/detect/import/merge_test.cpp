@@ -105,7 +105,42 @@ TEST_CASE("an NVLink path wins over PCIe and NVB needs no note") {
     CHECK(nvb.notes.empty());
     const Machine nvl = merge_machines({{"a", a}, {"c", c}});
     CHECK(nvl.gpu_paths[1][0] == PathType::NVL);
-    CHECK(nvl.notes.size() == 1);
+    REQUIRE(nvl.notes.size() == 1);
+    CHECK(nvl.notes[0] == "GPU 0 and GPU 1: the path is SYS in a and NVL in c: the second is kept");
+}
+
+TEST_CASE("the number of NVLinks is of the path that stays") {
+    Machine sys = machine({gpu(0), gpu(1)}, {}), nvl = sys;
+    sys.gpu_paths = {{PathType::LOC, PathType::SYS}, {PathType::SYS, PathType::LOC}};
+    sys.gpu_links = {{0, 0}, {0, 0}};
+    nvl.gpu_paths = {{PathType::LOC, PathType::NVL}, {PathType::NVL, PathType::LOC}};
+    for (const int links : {-1, 4}) {  // counted by one of the texts or by none
+        nvl.gpu_links = {{0, links}, {links, 0}};
+        for (const auto& both :
+             {merge_machines({{"a", sys}, {"b", nvl}}), merge_machines({{"b", nvl}, {"a", sys}})}) {
+            CHECK(both.gpu_paths[0][1] == PathType::NVL);
+            CHECK(both.gpu_links[0][1] == links);
+            CHECK(both.gpu_links[0][0] == 0);
+        }
+    }
+}
+
+TEST_CASE("a port that speaks iWARP in one text and RoCE in the other keeps the first") {
+    Machine iwarp = machine({}, {nic("eth0", "irdma0")}), roce = iwarp, silent = iwarp;
+    iwarp.nics[0].kind = silent.nics[0].kind = NicKind::ethernet;
+    roce.nics[0].kind = NicKind::roce;
+    iwarp.nics[0].iwarp = true;
+    roce.nics[0].gids = {{0, "fe80::1", "RoCE v2", ""}};
+    CHECK(merge_machines({{"a", silent}, {"b", iwarp}}).nics[0].iwarp);
+    CHECK(merge_machines({{"a", silent}, {"b", iwarp}}).notes.empty());
+    const Machine first = merge_machines({{"a", iwarp}, {"b", roce}});
+    CHECK(first.nics[0].iwarp);
+    CHECK(has_note(first, "eth0: the transport is iWARP in a and RoCE in b: the first is kept"));
+    const Machine second = merge_machines({{"b", roce}, {"a", iwarp}});
+    CHECK_FALSE(second.nics[0].iwarp);
+    CHECK(second.nics[0].kind == NicKind::roce);
+    CHECK(first.nics[0].kind == NicKind::ethernet);
+    CHECK(has_note(second, "eth0: the transport is RoCE in b and iWARP in a: the first is kept"));
 }
 
 TEST_CASE("an entry that names both joins an interface and an RDMA device") {
