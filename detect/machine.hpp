@@ -214,7 +214,7 @@ struct Software {
     std::optional<bool> iommu_translating;    ///< DMA remapping on and not pass-through
     std::optional<bool> acs_redirect;         ///< by a bridge above a GPU; empty = not readable
     std::string iommu_mode;  ///< "off", "pass-through", "translating", "default", "" unknown
-    std::optional<bool> driver_open;          ///< NVIDIA's open kernel modules
+    std::optional<bool> driver_open;  ///< NVIDIA's open kernel modules
     /// Loaded modules that matter to NCCL ("nvidia_peermem", "gdrdrv", "efa"); nothing = unknown.
     std::optional<std::vector<std::string>> modules;
     /// Peer-memory clients registered with the RDMA core ("nv_mem", "nvidia-peermem"); nothing =

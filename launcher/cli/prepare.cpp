@@ -9,15 +9,14 @@
 #include "base/text.hpp"
 #include "env/filled_in.hpp"
 #include "env/rank_count.hpp"
-#include "env/summary.hpp"
 #include "launcher/cli/host_order.hpp"
 #include "launcher/cli/installed.hpp"
 #include "launcher/cli/knowledge.hpp"
+#include "launcher/cli/node_words.hpp"
 #include "launcher/command/families.hpp"
 #include "launcher/command/loader_option.hpp"
 #include "launcher/command/node_share.hpp"
 #include "launcher/command/program.hpp"
-#include "launcher/command/site.hpp"
 #include "launcher/fill/fill_in.hpp"
 #include "launcher/fill/look_up.hpp"
 #include "launcher/log/footprint.hpp"
@@ -26,14 +25,12 @@
 #include "launcher/process/run_watch.hpp"
 #include "launcher/process/signals.hpp"
 #include "launcher/profiler/ring_slots.hpp"
-#include "launcher/report/machine_view.hpp"
 #include "launcher/report/write_file.hpp"
 #include "launcher/shim/plan_file.hpp"
 
 namespace toporun::launcher {
 namespace {
 
-constexpr std::size_t kMostOpeningLines = 5;
 constexpr const char* kNamedDirectory = "/tmp/toporun-XXXXXX";
 
 /// Runs one part; what it throws becomes a line that says what is missing without it.
@@ -77,22 +74,6 @@ std::string write_shim_plan(const Prepared& prepared, const Environment& before,
     return path;
 }
 
-/// Options of this run that hold on other hosts too.
-void add_option_words(const Arguments& arguments, std::vector<std::string>& tell) {
-    const env::Options& options = arguments.options;
-    static const std::map<env::Bind, std::string> kBinds = {
-        {env::Bind::numa, "numa"}, {env::Bind::core, "core"}, {env::Bind::none, "none"}};
-    if (const auto bind = kBinds.find(options.bind); bind != kBinds.end())
-        tell.push_back("option=--bind=" + bind->second);
-    if (!options.log) tell.emplace_back("option=--no-log");
-    if (options.take_log) tell.emplace_back("option=--take-log");
-    if (options.measure == env::Measure::off) tell.emplace_back("option=--measure=off");
-    if (options.measure == env::Measure::always) tell.emplace_back("option=--measure=always");
-    for (const std::string& name : options.leave) tell.push_back("option=--leave=" + name);
-    for (const std::string& file : arguments.profile_files)
-        if (file.starts_with('/')) tell.push_back("option=--profile=" + file);
-}
-
 /// The other hosts that the launcher may reach; 0 = not known.
 int count_other_hosts(const Command& command, const Environment& environment, const Host& host) {
     const env::Job& job = command.job;
@@ -119,45 +100,6 @@ JobPlace place_among_hosts(const Prepared& prepared, const Environment& environm
         prepared.command.ranks_here && !node.empty())
         place.name = node;
     return place;
-}
-
-/// Ranks of Python that srun starts on nodes that are not known here.
-bool reads_places_of_step(const Command& command) {
-    return command.job.launcher == "srun" && command.first_host.name.empty() &&
-           command.program_at.size() == 1 && is_python(base_name(command.program)) &&
-           role_of(command.argv, command.program_at.front()) == Role::none;
-}
-
-/// What toporun on the other hosts of the job is told: see node_agent.hpp.
-std::vector<std::string> words_for_nodes(const Prepared& prepared, const Arguments& arguments) {
-    const env::Job& job = prepared.command.job;
-    if (prepared.command.guard == Guard::toporun) return arguments.own_words;
-    if (!job.other_hosts) return {};
-    std::vector<std::string> tell = {std::string(kRunDirectoryWord).substr(sizeof "--tell=" - 1),
-                                     "launcher=" + job.launcher};
-    if (prepared.place.shared()) {
-        tell.push_back("run=" + prepared.place.job);
-        tell.push_back(fmt::format("hosts={}", *prepared.place.nodes));
-    }
-    if (job.nodes) tell.push_back(fmt::format("nodes={}", *job.nodes));
-    if (job.open_mpi != 0) tell.push_back(fmt::format("open_mpi={}", job.open_mpi));
-    if (job.user_binds) tell.emplace_back("user_binds=1");
-    if (job.binding_given) tell.emplace_back("binding_given=1");
-    if (job.cpu_job) tell.emplace_back("cpu_job=1");
-    if (job.loader_workers) tell.push_back(fmt::format("loader_workers={}", *job.loader_workers));
-    if (!prepared.command.program.empty()) tell.push_back("program=" + prepared.command.program);
-    for (const env::Setting& setting : prepared.plan.settings) {
-        if (!setting.exported || !setting.per_rank || !setting.value) continue;
-        if (setting.name == "MASTER_ADDR") tell.push_back("master_addr=" + *setting.value);
-        if (setting.name == "MASTER_PORT") tell.push_back("master_port=" + *setting.value);
-    }
-    if (prepared.command.ranks_here) tell.emplace_back("launcher_node=1");
-    if (!job.gpu_bind.empty()) tell.push_back("gpu_bind=" + job.gpu_bind);
-    if (!job.rank_gpus_unknown.empty() && !by_python(prepared.command.guard))
-        tell.push_back("rank_gpus=" + job.rank_gpus_unknown);
-    if (reads_places_of_step(prepared.command)) tell.emplace_back("places=1");
-    add_option_words(arguments, tell);
-    return tell;
 }
 
 /// NVML is asked only where there is a sign of a GPU: that it failed is worth a line at the start.
@@ -461,38 +403,6 @@ Prepared prepare_node(const Arguments& arguments, const ToldToNode& told,
     prepared.private_directory = directory;
     look_and_decide(prepared, arguments, environment, host, Files::make, &told);
     return prepared;
-}
-
-std::vector<std::string> opening_lines(const Prepared& prepared, const std::string& run_directory) {
-    std::vector<std::string> lines = {machine_line(prepared.machine)};
-    for (std::string& line : env::plan_lines(prepared.command.job, prepared.machine, prepared.plan))
-        lines.push_back(std::move(line));
-    if (!run_directory.empty()) lines.back() += "; run directory " + run_directory;
-    std::vector<std::string> remarks;
-    for (const std::string& problem : prepared.problems) remarks.push_back("warning: " + problem);
-    std::vector<env::Finding> findings = prepared.plan.findings;
-    std::stable_sort(findings.begin(), findings.end(), [](const auto& a, const auto& b) {
-        return static_cast<int>(a.severity) < static_cast<int>(b.severity);
-    });
-    for (const env::Finding& finding : findings) {
-        const bool note = finding.severity == env::Severity::note;
-        remarks.push_back((note ? "note: " : "warning: ") + finding.what +
-                          (finding.fix.empty() ? "" : ": " + env::fix_text(finding)));
-    }
-    for (const auto* notes : {&prepared.command.notes, &prepared.launch.notes})
-        for (const std::string& note : *notes)
-            if (std::find(remarks.begin(), remarks.end(), "note: " + note) == remarks.end())
-                remarks.push_back("note: " + note);
-    const std::size_t room = kMostOpeningLines - std::min(lines.size(), kMostOpeningLines);
-    for (std::size_t i = 0; i < remarks.size(); ++i) {
-        if (i + 1 == room && remarks.size() > room) {
-            lines.push_back(fmt::format("{} more remarks, all in the report; first: {}",
-                                        remarks.size() - i, remarks[i]));
-            break;
-        }
-        lines.push_back(remarks[i]);
-    }
-    return lines;
 }
 
 }  // namespace toporun::launcher

@@ -59,7 +59,4 @@ Prepared prepare_node(const Arguments& arguments, const ToldToNode& told,
                       const std::string& directory, const Environment& environment,
                       const Host& host);
 
-/// Lines for the start of a run: machine, choices, then problems and findings; five at most.
-std::vector<std::string> opening_lines(const Prepared& prepared, const std::string& run_directory);
-
 }  // namespace toporun::launcher

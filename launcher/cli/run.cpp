@@ -18,6 +18,7 @@
 #include "base/text.hpp"
 #include "env/explain.hpp"
 #include "launcher/cli/inputs.hpp"
+#include "launcher/cli/opening_lines.hpp"
 #include "launcher/cli/prepare.hpp"
 #include "launcher/command/job_place.hpp"
 #include "launcher/command/prefixes.hpp"
