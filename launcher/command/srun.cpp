@@ -113,10 +113,12 @@ std::string export_list(const Scan& scan, const Environment& environment) {
 /// The same for a launcher that srun starts on each node: toporun itself in front of it, as in
 /// `srun toporun torchrun`. This one only starts srun.
 Command start_inside(Command command, std::size_t word, const std::string& name, const Host& host) {
-    if (host.find_executable(command.argv[word]).empty())
-        return export_only(std::move(command),
-                           fmt::format("'{}' is not an executable file here: left to the launcher",
-                                       printable(command.argv[word])));
+    if (host.find_executable(command.argv[word]).empty()) {
+        const std::string reason =
+            fmt::format("'{}' is not an executable file here: left to the launcher",
+                        printable(command.argv[word]));
+        return export_only(std::move(command), reason);
+    }
     command.notes.push_back(fmt::format(
         "each task starts '{}': toporun runs there, in front of it, where it is installed at the "
         "same place",
