@@ -69,23 +69,24 @@ void merge_gpu(Gpu& into, const Gpu& from, Facts& facts) {
     facts.take(into.c2c_gbytes_per_s, from.c2c_gbytes_per_s, subject, "c2c_gbytes_per_s");
 }
 
-/// The position of the GPU that `gpu` is, or gpus.size(). By index only where no bus id speaks
-/// against it, unless `same_count`: then the two texts are taken for one machine all the same.
-std::size_t find_gpu(const std::vector<Gpu>& gpus, const std::vector<bool>& taken, const Gpu& gpu,
-                     bool same_count) {
-    const auto find = [&](const auto& is_same) {
+/// The position in `known` of each of `gpus`, known.size() for one that is not there. By bus id
+/// before UUID before index: what one key joins is not free for the next. By index only where no
+/// bus id speaks against it, unless there are as many: then the two texts are taken for one machine
+/// all the same.
+std::vector<std::size_t> find_gpus(const std::vector<Gpu>& known, const std::vector<Gpu>& gpus) {
+    std::vector<std::size_t> found(gpus.size(), known.size());
+    std::vector<bool> taken(known.size());
+    const auto join = [&](const auto& is_same) {
         for (std::size_t i = 0; i < gpus.size(); ++i)
-            if (!taken[i] && is_same(gpus[i])) return i;
-        return gpus.size();
+            for (std::size_t at = 0; at < known.size() && found[i] == known.size(); ++at)
+                if (!taken[at] && is_same(known[at], gpus[i])) found[i] = at, taken[at] = true;
     };
-    std::size_t found = gpus.size();
-    if (gpu.pci) found = find([&](const Gpu& other) { return other.pci == gpu.pci; });
-    if (found == gpus.size() && gpu.uuid)
-        found = find([&](const Gpu& other) { return other.uuid == gpu.uuid; });
-    if (found == gpus.size())
-        found = find([&](const Gpu& other) {
-            return other.index == gpu.index && (same_count || !gpu.pci || !other.pci);
-        });
+    const bool same_count = known.size() == gpus.size();
+    join([](const Gpu& a, const Gpu& b) { return a.pci && a.pci == b.pci; });
+    join([](const Gpu& a, const Gpu& b) { return a.uuid && a.uuid == b.uuid; });
+    join([&](const Gpu& a, const Gpu& b) {
+        return a.index == b.index && (same_count || !a.pci || !b.pci);
+    });
     return found;
 }
 
@@ -198,16 +199,14 @@ GpuPositions join_gpus(Machine& into, const Machine& from, Facts& facts) {
     if (into.gpus_known && from.gpus_known && before != from.gpus.size())
         facts.note(fmt::format("{} tells of {} GPUs, {} of {}", facts.first(), before,
                                facts.second(), from.gpus.size()));
-    std::vector<bool> taken(before);
-    std::vector<std::size_t> joined;  // position in into.gpus before sorting
-    for (const Gpu& gpu : from.gpus) {
-        const std::size_t found = find_gpu(into.gpus, taken, gpu, before == from.gpus.size());
-        if (found < into.gpus.size())
-            merge_gpu(into.gpus[found], gpu, facts);
-        else
-            into.gpus.push_back(gpu), taken.push_back(true);
-        taken[found] = true;
-        joined.push_back(found);
+    std::vector<std::size_t> joined = find_gpus(into.gpus, from.gpus);  // before sorting
+    for (std::size_t i = 0; i < from.gpus.size(); ++i) {
+        if (joined[i] < before) {
+            merge_gpu(into.gpus[joined[i]], from.gpus[i], facts);
+        } else {
+            joined[i] = into.gpus.size();
+            into.gpus.push_back(from.gpus[i]);
+        }
     }
     unique_indices(into.gpus, facts);
     const std::vector<std::size_t> order = sort_by_index(into.gpus);

@@ -76,6 +76,15 @@ TEST_CASE("GPUs without a bus id are joined by index and sorted by it") {
     CHECK(merged.gpus[3].links.size() == 1);
 }
 
+TEST_CASE("texts of different machines never make two GPUs of one bus id") {
+    const Machine a = machine({gpu(0, 0x18), gpu(1, 0x46), gpu(2, 0x65), gpu(3, 0x05)}, {});
+    const Machine b = machine({gpu(0, 0x05), gpu(1, 0x26), gpu(2, 0x46), gpu(3, 0x65)}, {});
+    const Machine merged = merge_machines({{"a", a}, {"b", b}});
+    std::vector<int> buses;
+    for (const Gpu& one : merged.gpus) buses.push_back(one.pci->bus);
+    CHECK(buses == std::vector<int>{0x18, 0x46, 0x65, 0x05, 0x26});
+}
+
 TEST_CASE("the more specific fact wins and contradictions name both texts") {
     Machine a = machine({gpu(0, 1)}, {}), b = a;
     a.gpus[0].name = "NVIDIA H100 80G...";
