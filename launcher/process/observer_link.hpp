@@ -4,6 +4,8 @@
 
 #include <optional>
 
+#include "launcher/process/signal_sender.hpp"
+
 /// What supervisor and observer say to each other: small fixed messages over one SOCK_SEQPACKET
 /// pair. Neither side ever blocks on the other: a message that does not fit is dropped.
 namespace toporun::launcher {
@@ -22,6 +24,7 @@ enum class LinkKind : int {
 struct LinkMessage {
     LinkKind kind = LinkKind::done;
     int value = 0;
+    SignalSender sender = {};  ///< of took_signal, but for a key press
 };
 
 /// Two connected close-on-exec descriptors. Throws Error when none can be had.

@@ -186,7 +186,7 @@ class ObserverLoop {
                 finish(message.value);
                 break;
             case LinkKind::took_signal:
-                take_signal(std::abs(message.value), message.value < 0);
+                take_signal(message);
                 break;
             case LinkKind::stopping:
             case LinkKind::continued:
@@ -198,10 +198,13 @@ class ObserverLoop {
         }
     }
 
-    void take_signal(int number, bool by_key) {
+    void take_signal(const LinkMessage& message) {
+        const int number = std::abs(message.value);
+        const bool by_key = message.value < 0;
         if (number != SIGINT && number != SIGTERM && number != SIGHUP && number != SIGQUIT) return;
         const bool again = end_.signal && end_.signal->number == number;
-        end_.signal = {number, again ? end_.signal->count + 1 : 1, by_key, 0};
+        end_.signal = {number, again ? end_.signal->count + 1 : 1, by_key, 0,
+                       by_key ? "" : sender_text(message.sender, ::getuid())};
         signal_at_ = Clock::now();
     }
 

@@ -122,13 +122,17 @@ std::optional<failures::Verdict> verdict_of_counter(const RunFacts& facts, const
     return verdict;
 }
 
-std::optional<failures::Verdict> verdict_of_death(const RunFacts& facts) {
+std::string signal_name(int number) {
+    const char* name = sigabbrev_np(number);
+    return name == nullptr ? fmt::format("signal {}", number) : fmt::format("SIG{}", name);
+}
+
+std::optional<failures::Verdict> verdict_of_death(const RunFacts& facts, const RunEnd& end) {
     if (!facts.exit.signal) return std::nullopt;
     const int signal = *facts.exit.signal;
-    const char* name = sigabbrev_np(signal);
-    const std::string evidence =
-        fmt::format("the command ended by {}", name == nullptr ? fmt::format("signal {}", signal)
-                                                               : fmt::format("SIG{}", name));
+    std::string evidence = fmt::format("the command ended by {}", signal_name(signal));
+    if (end.signal && end.signal->number == signal && !end.signal->sender.empty())
+        evidence += ", which came from " + end.signal->sender;
     std::string_view id;
     if (signal == SIGSEGV || signal == SIGBUS || signal == SIGILL || signal == SIGFPE ||
         signal == SIGABRT)
@@ -154,13 +158,13 @@ std::optional<failures::Verdict> verdict_of_signal(const RunFacts& facts, const 
     constexpr double kLongestKillWait = 60;  // Slurm's KillWait and torchrun's grace are 30 s
     if (!end.signal || end.signal->before_end_s > kLongestKillWait) return std::nullopt;
     const RunEnd::Signal& signal = *end.signal;
-    const char* name = sigabbrev_np(signal.number);
     const bool key = signal.by_key && signal.number == SIGINT;
-    const std::string what = key ? "Ctrl-C" : fmt::format("SIG{}", name == nullptr ? "?" : name);
+    const std::string what = key ? "Ctrl-C" : signal_name(signal.number);
+    const std::string from = signal.sender.empty() ? "" : " from " + signal.sender;
     failures::Verdict verdict = verdict_of_class(
         "signal-external",
-        fmt::format("{} came{} before the end", what,
-                    signal.count == 1 ? "" : fmt::format(" {} times", signal.count)),
+        fmt::format("{} came{}{} before the end", what,
+                    signal.count == 1 ? "" : fmt::format(" {} times", signal.count), from),
         fmt::format("{:.1f} s between the {} and the end", signal.before_end_s,
                     signal.count == 1 ? "signal" : "last signal"),
         failures::Confidence::possible);  // the command may have dealt with it
@@ -170,14 +174,22 @@ std::optional<failures::Verdict> verdict_of_signal(const RunFacts& facts, const 
     return verdict;
 }
 
+bool has_killed_rank(const RunFacts& facts) {
+    return std::any_of(facts.ranks.begin(), facts.ranks.end(), [](const RankRecord& record) {
+        return record.wait_status && WIFSIGNALED(*record.wait_status);
+    });
+}
+
 }  // namespace
 
 std::optional<failures::Verdict> failure_of_run(const RunFacts& facts,
                                                 const std::string& log_directory,
                                                 const RunEnd& end) {
-    if (facts.exit.status.value_or(0) == 0) return std::nullopt;
-    const auto counter = verdict_of_counter(facts, end);
     auto signal = verdict_of_signal(facts, end);
+    // Hydra (MPICH 4.0) that is told to end kills its ranks and ends with 0 now and then.
+    if (facts.exit.status.value_or(0) == 0 && !(signal && has_killed_rank(facts)))
+        return std::nullopt;
+    const auto counter = verdict_of_counter(facts, end);
     const auto explains_kill = [&] {
         signal->confidence = failures::Confidence::likely;
         return signal;
@@ -197,13 +209,14 @@ std::optional<failures::Verdict> failure_of_run(const RunFacts& facts,
             verdict->advice = counter->advice;
             verdict->remarks.push_back(counter->what + ": " + counter->evidence);
         }
+        if (signal && verdict->cause == signal->cause) verdict->remarks.push_back(signal->what);
         const bool killed = verdict->cause == "unknown-kill";
         if (killed && signal) return explains_kill();
         if (killed && verdict->advice.size() > 2) verdict->advice.resize(2);
         if (names_cause) return verdict;
     }
     if (counter) return counter;
-    const auto death = verdict_of_death(facts);
+    const auto death = verdict_of_death(facts, end);
     if (signal && death && death->cause == "unknown-kill") return explains_kill();
     return death || !signal ? death : signal;
 }

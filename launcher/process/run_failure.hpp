@@ -20,14 +20,16 @@ struct RunEnd {
         int count = 0;  ///< how often that came, one after another
         bool by_key = false;
         double before_end_s = 0;
+        std::string sender = {};  ///< sender_text() of the last; "" = not known, or a key press
     };
     std::optional<Signal> signal = {};
 };
 
 /// The first cause of a run that failed, from NCCL's logs in `log_directory` ("" = none), how the
 /// ranks ended and what their error handlers wrote (facts.ranks), the kernel's count of kills and
-/// the command's own death. Nothing when it ended with 0, and where
-/// only its output could tell: that goes to the user's terminal and is not read.
+/// the command's own death. Nothing when it ended with 0, unless a signal
+/// came and ranks were killed, and where only its output could tell: that goes to the user's
+/// terminal and is not read.
 std::optional<failures::Verdict> failure_of_run(const RunFacts& facts,
                                                 const std::string& log_directory,
                                                 const RunEnd& end);

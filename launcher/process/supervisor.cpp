@@ -180,24 +180,24 @@ class Attendant {
         const int signal = static_cast<int>(info_.ssi_signo);
         if (signal == SIGCHLD) return reap();
         if (info_.ssi_code > 0) {  // a key press: the command has it from the terminal
-            tell(-signal);
+            tell({LinkKind::took_signal, -signal});
             // Of a terminal that is gone the kernel tells the leader of the session alone.
             if (signal == SIGHUP && ::getsid(0) == ::getpid()) forward(signal);
             return;
         }
         const auto sender = static_cast<pid_t>(info_.ssi_pid);
         if (sender == child_ || sender == witness_) return;  // never echo its own signal
-        tell(signal);
         if (!has_link_) return forward(signal);
         if (!window_.arrived(signal, std::chrono::steady_clock::now())) return;
+        tell({LinkKind::took_signal, signal, sender_of(info_)});
         auto timer = std::make_shared<asio::steady_timer>(io_, SignalWindow::kLength);
         timer->async_wait([this, signal, timer](bp::error_code error) {
             if (!error) decide(signal);
         });
     }
 
-    void tell(int signal) {
-        if (has_link_) send_message(link_.native_handle(), {LinkKind::took_signal, signal});
+    void tell(const LinkMessage& message) {
+        if (has_link_) send_message(link_.native_handle(), message);
     }
 
     void decide(int signal) {

@@ -59,7 +59,10 @@ class RankHelpers:
         pids = [int(wait_until(lambda r=rank: harness.read_file(os.path.join(self.directory, f"up-{r}")),
                                f"rank {rank}")) for rank in range(count)]
         if prefix:
-            observer = wait_until(lambda: harness.child_named(running.pid, harness.OBSERVER_NAME), "observer")
+            def observer_of_run():
+                parents = [running.pid, *harness.children(running.pid)]  # toporun, or what stands in front of it
+                return next(filter(None, (harness.child_named(pid, harness.OBSERVER_NAME) for pid in parents)), None)
+            observer = wait_until(observer_of_run, "observer")
             for pid in pids:
                 wait_until(lambda p=pid: self.watches(observer, p), f"pidfd of {pid}")
         return running
@@ -127,6 +130,43 @@ class Mpirun(RankHelpers, Case):
             self.tell(rank, "exit 0")
         self.assertEqual(running.finish().returncode, 0)
         self.assertIsNone(self.report()["exit"]["first_failure"])
+
+
+class SentSignals(RankHelpers, Case):
+    """A signal that ended the run is named with its sender, under each launcher."""
+
+    def first_cause(self, prefix, command, count, send):
+        """After the signal the command may end as it likes."""
+        running = self.start_ranks([*prefix, TOPORUN], command, count)
+        send(running.pid)
+        status = running.finish().returncode
+        self.end_left_overs()
+        return status, self.report()["exit"]["first_failure"]
+
+    def launches(self):
+        ranks = {"sh": ([*self.shell("{Z:-0}")], 1), "mpirun": (["mpirun", "--oversubscribe", "-np", "2",
+                                                            *self.shell("OMPI_COMM_WORLD_RANK")], 2)}
+        if HYDRA and status_after_wait_is_told():  # it ends with 0 now and then, bare as well
+            ranks["hydra"] = ([HYDRA, "-n", "2", *self.shell("PMI_RANK")], 2)
+        return ranks
+
+    def test_by_kill(self):
+        with open("/proc/self/comm", encoding="ascii") as file:
+            name = file.read().rstrip()
+        for launcher, (command, count) in self.launches().items():
+            with self.subTest(launcher=launcher):
+                _, first = self.first_cause([], command, count, lambda pid: os.kill(pid, signal.SIGTERM))
+                self.assertEqual(first["cause"], "signal-external", first)
+                self.assertIn(f"{name} (process {os.getpid()})", str(first))
+
+    def test_by_timeout(self):
+        for launcher, (command, count) in self.launches().items():
+            with self.subTest(launcher=launcher):
+                status, first = self.first_cause(["timeout", "1000"], command, count,
+                                                 lambda pid: os.kill(pid, signal.SIGALRM))
+                self.assertEqual(status, 124)
+                self.assertEqual(first["cause"], "signal-external", first)
+                self.assertIn("came from timeout (process ", str(first))  # once, though it signals the group too
 
 
 @unittest.skipUnless(HYDRA, "MPICH is not installed (mpiexec.hydra)")

@@ -60,7 +60,7 @@ CELLS = {
         "launchers in a step": f"{STEP}Deliveries.test_to_all_processes_of_the_step "
                                f"{STEP}Deliveries.test_to_the_task_alone",
         "slurm": "slurm_signals.SentByScancel.test_each_signal_is_counted_once "
-                 f"{SLURM}Deliveries.test_a_cancelled_step {SLURM}Deliveries.test_usr1_to_srun_and_to_its_group "
+                 f"{SLURM}Deliveries.test_a_cancelled_step {SLURM}Deliveries.test_a_step_that_is_told_to_end {SLURM}Deliveries.test_usr1_to_srun_and_to_its_group "
                  f"{SLURM}Deliveries.test_term_to_srun_and_to_its_group",
     },
     "a signal to the child": {
@@ -223,15 +223,16 @@ class Surroundings(SurroundingHelpers, Case):
     def test_mpirun(self):
         def command(what):
             return ["mpirun", "--oversubscribe", "-np", "1", *self.program(what)]
-        self.compare_everywhere(command, [("exit 0", 0), ("exit 3", 3), ("kill -KILL $$", 137), ("missing", 134),
+        self.compare_everywhere(command, [("exit 0", 0), ("exit 3", 3), ("exit 255", 255),
+                                          ("kill -KILL $$", 137), ("missing", 134),
                                           ("plain file", 132), ("no #!", 131), ("directory", None)])
 
     @unittest.skipUnless(HYDRA, "MPICH is not installed (mpiexec.hydra)")
     def test_hydra(self):
         def command(what):
             return [HYDRA, "-n", "1", *self.program(what)]
-        self.compare_everywhere(command, [("exit 0", 0), ("exit 3", 3), ("missing", 255), ("plain file", 255),
-                                          ("no #!", 3), ("directory", 255)])
+        self.compare_everywhere(command, [("exit 0", 0), ("exit 3", 3), ("exit 255", 255),
+                                          ("missing", 255), ("plain file", 255), ("no #!", 3), ("directory", 255)])
 
 class DeliveryHelpers:
     """A signal reaches each rank as often as without toporun, whoever was signalled."""

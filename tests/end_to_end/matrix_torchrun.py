@@ -28,7 +28,7 @@ class Surroundings(SurroundingHelpers, Case):
         def command(what):
             return ["torchrun", "--nproc_per_node=1", f"--master_port={harness.free_port()}", "worker.py", what]
         self.compare_everywhere(command, [("3", 1)], leave_out=("alone",))
-        self.compare_everywhere(command, [("0", 0), ("SIGKILL", 1)],
+        self.compare_everywhere(command, [("0", 0), ("255", 1), ("SIGKILL", 1)],
                                 leave_out=("alone", "pipe", "pipefail", "closed output", "closed input"))
 
 

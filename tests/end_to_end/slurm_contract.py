@@ -1,6 +1,7 @@
 """The rows of matrix.py under a real srun: the bare step, toporun inside it, and toporun in front of srun."""
 
 import contextlib
+import json
 import os
 import re
 import select
@@ -155,17 +156,28 @@ class Deliveries(ContractHelpers, SlurmCase):
             with self.subTest(way=way):
                 self.assertEqual(self.compare_results(run), 128 + signal.SIGKILL)
 
+    def end_of_step(self, words, *options):
+        running = self.start([*words, "sh", "-c", "echo ready; exec sleep 1000"])
+        wait_until(lambda: read_file(running.paths[0]), "the task")
+        step = wait_until(lambda: self.cluster.ask("squeue", "-h", "-s", "-o", "%i"), "the step")
+        self.cluster.ask("scancel", *options, step)
+        status = running.finish().returncode
+        wait_until(self.cluster.no_jobs, "the end of the step", interval=slurm_cluster.ASK_INTERVAL_S)
+        self.assert_nothing_left()
+        return status
+
     def test_a_cancelled_step(self):
         """Without -s Slurm kills what the step has."""
-        def run(words):
-            running = self.start([*words, "sh", "-c", "echo ready; exec sleep 1000"])
-            wait_until(lambda: read_file(running.paths[0]), "the task")
-            self.cluster.ask("scancel", wait_until(lambda: self.cluster.ask("squeue", "-h", "-s", "-o", "%i"), "the step"))
-            status = running.finish().returncode
-            wait_until(self.cluster.no_jobs, "the end of the step", interval=slurm_cluster.ASK_INTERVAL_S)
-            self.assert_nothing_left()
-            return status
-        self.assertEqual(self.compare_results(run), 128 + signal.SIGKILL)
+        self.assertEqual(self.compare_results(self.end_of_step), 128 + signal.SIGKILL)
+
+    def test_a_step_that_is_told_to_end(self):
+        status = self.compare_results(lambda words: self.end_of_step(words, "-s", "TERM"))
+        self.assertEqual(status, 128 + signal.SIGTERM)
+        self.assertEqual(self.end_of_step(FORMS["inside"], "-s", "TERM"), 128 + signal.SIGTERM)
+        with open(os.path.join(self.work, "toporun", "latest", "report.json"), encoding="utf-8") as file:
+            first = json.load(file)["exit"]["first_failure"]
+        self.assertEqual(first["cause"], "signal-external")
+        self.assertIn("from slurmstepd (process ", str(first))
 
     def test_to_the_child_alone(self):
         status, counts = self.compare_results(lambda words: self.recorded(

@@ -71,6 +71,14 @@ TEST_CASE("a signal shortly before the end") {
     CHECK(term->confidence == failures::Confidence::possible);
     CHECK(term->evidence == "30.0 s between the signal and the end");
     CHECK_FALSE(term->advice.empty());
+    const auto sent = after({SIGTERM, 1, false, 1, "timeout (process 471)"}, 1);
+    REQUIRE(sent);
+    CHECK(sent->what == "SIGTERM came from timeout (process 471) before the end");
+    const auto died = after({SIGTERM, 1, false, 1, "timeout (process 471)"}, 143, SIGTERM);
+    REQUIRE(died);
+    CHECK(died->evidence == "the command ended by SIGTERM, which came from timeout (process 471)");
+    CHECK(after({SIGINT, 1, false, 1, "timeout (process 471)"}, 143, SIGTERM)->evidence ==
+          "the command ended by SIGTERM");
     CHECK_FALSE(after({SIGTERM, 1, false, 300}, 1));
     CHECK_FALSE(after({SIGTERM, 1, false, 1}, 0));
     const auto kill = after({SIGTERM, 1, false, 9}, 128 + SIGKILL, SIGKILL);
@@ -79,4 +87,18 @@ TEST_CASE("a signal shortly before the end") {
     CHECK(kill->confidence == failures::Confidence::likely);
     CHECK(after({SIGTERM, 1, false, 300}, 128 + SIGKILL, SIGKILL)->cause == "unknown-kill");
     CHECK(after({SIGTERM, 1, false, 1}, 128 + SIGSEGV, SIGSEGV)->cause == "native-crash");
+}
+
+TEST_CASE("a launcher that is told to end, kills its ranks and ends with 0") {
+    RunFacts facts = ended(0);
+    facts.ranks.resize(1);
+    facts.ranks[0].rank = 0;
+    facts.ranks[0].wait_status = SIGTERM;  // killed by it
+    RunEnd end;
+    CHECK_FALSE(failure_of_run(facts, "", end));
+    end.signal = {SIGTERM, 1, false, 1, "kill (process 7)"};
+    REQUIRE(failure_of_run(facts, "", end));
+    CHECK(failure_of_run(facts, "", end)->cause == "signal-external");
+    facts.ranks[0].wait_status = 0;
+    CHECK_FALSE(failure_of_run(facts, "", end));
 }
