@@ -80,6 +80,10 @@ std::vector<std::string> workers(const Gaps& gaps, int port, const Environment& 
         if (gaps.tasks) add("localhost", *gaps.tasks);
         return list;
     }
+    const bool names = std::all_of(gaps.hosts.begin(), gaps.hosts.end(), [](const auto& host) {
+        return printable(host) == host;  // JSON takes no other bytes
+    });
+    if (!names) return list;
     const std::string order = variable(environment, "SLURM_DISTRIBUTION");
     const bool one_each = gaps.tasks == gaps.nodes;
     if (!gaps.host_file.empty() || !(order.empty() || order.starts_with("block") || one_each))
