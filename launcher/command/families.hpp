@@ -33,6 +33,9 @@ Command recognise_fabric(Command command, const Site& site, const Host& host);
 /// LLaMA-Factory, ms-swift and XTuner, which start torchrun for themselves.
 Command recognise_front_end(Command command, const Site& site, const Environment& environment,
                             const Host& host);
+/// axolotl and trl, which start accelerate.
+Command recognise_over_accelerate(Command command, const Site& site, const Environment& environment,
+                                  const Host& host);
 Command recognise_horovodrun(Command command, const Site& site, const Host& host);
 Command recognise_flux(Command command, const Site& site, const Environment& environment,
                        const Host& host);

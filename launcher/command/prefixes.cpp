@@ -48,7 +48,17 @@ constexpr std::array kPrefixes = {
            .binds = true},
     Prefix{.name = "nice", .values = "-n --adjustment"},
     Prefix{.name = "ionice", .values = "-c --class -n --classdata", .not_with = "-p --pid"},
-    Prefix{.name = "chrt", .values = "-T -P -D", .positionals = 1, .not_with = "-p --pid"},
+    Prefix{.name = "chrt",
+           .values = "-T --sched-runtime -P --sched-period -D --sched-deadline",
+           .positionals = 1,
+           .not_with = "-p --pid"},
+    Prefix{.name = "choom", .values = "-n --adjust", .not_with = "-p --pid"},
+    Prefix{
+        .name = "flock", .values = "-w --wait --timeout -E --conflict-exit-code", .positionals = 1},
+    Prefix{.name = "unbuffer"},
+    Prefix{.name = "xvfb-run",
+           .values = "-e --error-file -f --auth-file -n --server-num -p --xauth-protocol -s "
+                     "--server-args -w --wait"},
     Prefix{.name = "prlimit", .not_with = "-p --pid"},
     Prefix{.name = "setpriv",
            .values = "--reuid --regid --groups --inh-caps --ambient-caps --bounding-set "
@@ -79,16 +89,23 @@ constexpr std::array kPrefixes = {
            .subcommands = "run"},
     Prefix{.name = "micromamba",
            .place = Place::own_path,
-           .values = "-n --name -p --prefix --cwd",
+           .values = "-n --name -p --prefix --cwd -a --attach -e --env -r --root-prefix",
            .subcommands = "run"},
-    Prefix{.name = "poetry", .place = Place::own_path, .subcommands = "run"},
+    Prefix{.name = "poetry",
+           .place = Place::own_path,
+           .values = "-C --directory -P --project",
+           .subcommands = "run"},
     Prefix{.name = "pipenv", .place = Place::own_path, .subcommands = "run"},
     Prefix{.name = "pdm", .place = Place::own_path, .subcommands = "run"},
     Prefix{.name = "rye", .place = Place::own_path, .subcommands = "run"},
-    Prefix{.name = "hatch", .place = Place::own_path, .subcommands = "run"},
+    Prefix{.name = "hatch",
+           .place = Place::own_path,
+           .values = "-e --env -p --project --data-dir --cache-dir --config",
+           .subcommands = "run"},
     Prefix{.name = "pixi",
            .place = Place::own_path,
-           .values = "-e --environment",
+           .values = "-e --environment --manifest-path -m --auth-file --color "
+                     "--concurrent-downloads --concurrent-solves --pinning-strategy",
            .subcommands = "run"},
     Prefix{.name = "uv",
            .place = Place::own_path,
@@ -112,7 +129,14 @@ constexpr std::array kPrefixes = {
     Prefix{.name = "ncu", .only_after_dashes = true},
     Prefix{.name = "vtune", .only_after_dashes = true},
     Prefix{.name = "rocprof", .only_after_dashes = true},
+    Prefix{.name = "rocprofv2", .only_after_dashes = true},
     Prefix{.name = "rocprofv3", .only_after_dashes = true},
+    Prefix{.name = "rocprof-sys-run", .only_after_dashes = true},
+    Prefix{.name = "rocprof-sys-sample", .only_after_dashes = true},
+    Prefix{.name = "omnitrace-run", .only_after_dashes = true},
+    Prefix{.name = "omnitrace-sample", .only_after_dashes = true},
+    Prefix{.name = "rocgdb", .only_after_dashes = true},
+    Prefix{.name = "heaptrack", .only_after_dashes = true},
     Prefix{.name = "singularity",
            .place = Place::container,
            .values = kContainerValues,
@@ -148,6 +172,9 @@ constexpr std::array kPrefixes = {
            .place = Place::container,
            .values = "-u --user -g --group",
            .assignments = true},
+    Prefix{.name = "doas", .place = Place::container, .values = "-u -C"},
+    Prefix{.name = "gosu", .place = Place::container, .positionals = 1},
+    Prefix{.name = "su-exec", .place = Place::container, .positionals = 1},
     Prefix{.name = "runuser", .place = Place::container, .values = "-u --user -g --group"},
     Prefix{.name = "chroot", .place = Place::container, .positionals = 1},
     Prefix{.name = "unshare", .place = Place::container, .values = "-S --setuid -G --setgid"},
@@ -244,6 +271,10 @@ std::size_t behind_prefix(std::span<const std::string> argv, std::size_t at, con
         if (acts_on_process(argv[i], prefix)) return at;
     next = options_end + prefix.positionals;
     if (prefix.positionals > 0 && next < argv.size() && argv[next] == "--") ++next;
+    // `flock FILE -c TEXT`: an option stands where the command would.
+    if (prefix.positionals > 0 && prefix.place == Place::here && next < argv.size() &&
+        argv[next].starts_with('-'))
+        return at;
     return std::min(next, argv.size());
 }
 

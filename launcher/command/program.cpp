@@ -247,6 +247,28 @@ std::string shell_leaves_host(std::span<const std::string> argv, std::size_t fir
     return {};
 }
 
+std::string words_leave_host(std::span<const std::string> argv, std::size_t word,
+                             const Host& host) {
+    if (word >= argv.size() || is_python(argv[word])) return {};
+    const bool python = !script_python(host.find_executable(argv[word]), host).empty();
+    for (std::size_t i = word + 1; i < argv.size() && !python; ++i) {
+        if (argv[i].find(' ') != std::string::npos) {
+            if (const std::string away = leaves_host(argv[i], host); !away.empty())
+                return fmt::format("the words of '{}' use {}", printable(argv[0]), away);
+            continue;
+        }
+        if (!is_launcher_name(argv[i]) || (argv[i - 1].starts_with('-') && argv[i - 1] != "--"))
+            continue;
+        const Site site = find_site(argv, i, host);
+        if (site.role == Role::away || site.reaches_hosts || site.kind == "mpi" ||
+            site.kind == "horovodrun")
+            return fmt::format(
+                "'{}' may start ranks elsewhere: put toporun in front of '{}' itself",
+                printable(argv[word]), printable(argv[i]));
+    }
+    return {};
+}
+
 namespace {
 
 /// The first 64 KiB of a file are those of an ELF program whose program headers are there: a file

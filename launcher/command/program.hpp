@@ -39,6 +39,10 @@ std::string innermost_program(std::span<const std::string> argv, std::size_t fir
 std::string shell_leaves_host(std::span<const std::string> argv, std::size_t first,
                               const Environment& environment, const Host& host);
 
+/// Why a program at argv[word] that is no Python may start the training in another place: a
+/// launcher or a shell text that uses one is among its words (`./wrap.sh srun ...`); "" = none is.
+std::string words_leave_host(std::span<const std::string> argv, std::size_t word, const Host& host);
+
 /// The text that argv[word...] gives a shell: of `sh -c TEXT`, `bash train.sh`, `./train.sh`; ""
 /// for other programs and what cannot be read.
 std::string rank_text(std::span<const std::string> argv, std::size_t word, const Host& host);

@@ -153,6 +153,8 @@ Command recognise_site(Command command, const Site& site, const Environment& env
     if (kind == "flux") return recognise_flux(std::move(command), site, environment, host);
     if (kind == "llamafactory" || kind == "swift" || kind == "xtuner")
         return recognise_front_end(std::move(command), site, environment, host);
+    if (kind == "axolotl" || kind == "trl")
+        return recognise_over_accelerate(std::move(command), site, environment, host);
     if (kind == "jsrun") return recognise_jsrun(std::move(command), site, host);
     return recognise_away(std::move(command), site);
 }
@@ -190,7 +192,8 @@ Command recognise_plain(Command command, const Peeled& peeled, const Environment
                         const Host& host) {
     read_step(command.job, environment);
     command.job.gpu_job_unknown = true;
-    const std::string away = shell_leaves_host(command.argv, 0, environment, host);
+    std::string away = shell_leaves_host(command.argv, 0, environment, host);
+    if (away.empty() && !peeled.opaque) away = words_leave_host(command.argv, peeled.inner, host);
     command.job.same_host = (!peeled.opaque || peeled.shell) && away.empty();
     command.program = innermost_program(command.argv, 0, host);
     const bool found = peeled.inner < command.argv.size();

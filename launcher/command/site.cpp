@@ -52,8 +52,22 @@ constexpr std::array kCommands = {
     Known{"swift", "swift", Role::launcher, "sft"},
     Known{"swift", "swift", Role::launcher, "pt"},
     Known{"swift", "swift", Role::launcher, "rlhf"},
+    Known{"swift", "swift", Role::launcher, "infer"},
+    Known{"megatron", "swift", Role::launcher, "sft"},  // ms-swift's second command
+    Known{"megatron", "swift", Role::launcher, "pt"},
+    Known{"megatron", "swift", Role::launcher, "rlhf"},
+    Known{"megatron", "swift", Role::launcher, "export"},
     Known{"xtuner", "xtuner", Role::launcher, "train"},
+    Known{"axolotl", "axolotl", Role::launcher, "train"},
+    Known{"trl", "trl", Role::launcher, "sft"},
+    Known{"trl", "trl", Role::launcher, "dpo"},
+    Known{"trl", "trl", Role::launcher, "grpo"},
+    Known{"trl", "trl", Role::launcher, "kto"},
+    Known{"trl", "trl", Role::launcher, "reward"},
+    Known{"trl", "trl", Role::launcher, "rloo"},
     Known{"vllm", "vllm", Role::server, "serve"},
+    Known{"sglang", "sglang", Role::server, "serve"},
+    Known{"lmdeploy", "lmdeploy", Role::server, "serve"},
     Known{"trtllm-serve", "trtllm", Role::server},
     Known{"tritonserver", "tritonserver", Role::server},
     Known{"text-generation-launcher", "tgi", Role::server},
@@ -62,12 +76,22 @@ constexpr std::array kCommands = {
     Known{"ray", "ray", Role::away, "submit"},
     Known{"ft_launcher", "ft_launcher", Role::away},
     Known{"mpirun_rsh", "mpirun_rsh", Role::away},
+    Known{"mpirun.lsf", "mpirun.lsf", Role::away},
+    Known{"mpiexec_mpt", "mpiexec_mpt", Role::away},
+    Known{"mpirun_mpt", "mpirun_mpt", Role::away},
+    Known{"charmrun", "charmrun", Role::away},
+    Known{"ccc_mprun", "ccc_mprun", Role::away},
+    Known{"blaunch", "blaunch", Role::away},
     Known{"prun", "prun", Role::away},
     Known{"aprun", "aprun", Role::away},
     Known{"ibrun", "ibrun", Role::away},
     Known{"lrun", "lrun", Role::away},
     Known{"torchx", "torchx", Role::away},
     Known{"pdsh", "pdsh", Role::away},
+    Known{"parallel-ssh", "parallel-ssh", Role::away},
+    Known{"pssh", "pssh", Role::away},
+    Known{"clush", "clush", Role::away},
+    Known{"kubectl", "kubectl", Role::away},
     Known{"flux", "flux", Role::away, "submit"},
     Known{"flux", "flux", Role::away, "batch"},
     Known{"flux", "flux", Role::away, "alloc"},
@@ -75,6 +99,11 @@ constexpr std::array kCommands = {
     Known{"salloc", "salloc", Role::away},
     Known{"bsub", "bsub", Role::away},
     Known{"qsub", "qsub", Role::away},
+    Known{"qrsh", "qrsh", Role::away},
+    Known{"msub", "msub", Role::away},
+    Known{"oarsub", "oarsub", Role::away},
+    Known{"pjsub", "pjsub", Role::away},
+    Known{"condor_submit", "condor_submit", Role::away},
 };
 
 /// By the module behind `python -m`.
@@ -90,8 +119,28 @@ constexpr std::array kModules = {
     Known{"composer.cli.launcher", "composer"},
     Known{"composer.cli", "composer"},
     Known{"lightning.fabric.cli", "fabric", Role::launcher, "run"},
+    Known{"llamafactory.cli", "llamafactory", Role::launcher, "train"},
     Known{"sglang.launch_server", "sglang", Role::server},
     Known{"vllm.entrypoints.openai.api_server", "vllm", Role::server},
+    Known{"vllm.entrypoints.api_server", "vllm", Role::server},
+    Known{"lmdeploy", "lmdeploy", Role::server, "serve"},
+};
+
+/// Programs in Python that run another module in their own process (`coverage run -m MODULE`), by
+/// their own command lines: coverage 4 to 7, memray 1, VizTracer 0 and 1.
+struct ModuleRunner {
+    std::string_view name;
+    std::string_view subcommand;
+    std::string_view values;  ///< options that take the next word, joined by blanks
+};
+
+constexpr std::array kModuleRunners = {
+    ModuleRunner{"coverage", "run",
+                 "--source --omit --include --rcfile --concurrency --context --data-file --debug"},
+    ModuleRunner{"memray", "run", "-o --output -p --live-port"},
+    ModuleRunner{"viztracer", "",
+                 "-o --output_file --output_dir --tracer_entries --max_stack_depth --min_duration "
+                 "--include_files --exclude_files --log_var --log_func_entry --log_number"},
 };
 
 /// The word behind `name` and its subcommand; 0 when the subcommand is not there.
@@ -148,8 +197,31 @@ Site site_of(std::span<const Known> table, const std::string& name,
     return {};
 }
 
+bool among(std::string_view words, std::string_view word) {
+    return (" " + std::string(words) + " ").find(" " + std::string(word) + " ") !=
+           std::string::npos;
+}
+
+/// The launcher that a runner of modules at `word` starts; nothing for scripts.
+Site site_in_runner(std::span<const std::string> argv, std::size_t word) {
+    const std::string name = base_name(argv[word]);
+    for (const ModuleRunner& runner : kModuleRunners) {
+        if (runner.name != name) continue;
+        std::size_t at = behind_subcommand(argv, word + 1, runner.subcommand);
+        for (; at > 0 && at < argv.size() && argv[at].starts_with('-') && argv[at] != "--"; ++at) {
+            if ((argv[at] == "-m" || argv[at] == "--module") && at + 1 < argv.size())
+                return site_of(kModules, argv[at + 1], argv, at + 2);
+            if (among(runner.values, argv[at])) ++at;
+        }
+    }
+    return {};
+}
+
 Site site_at(std::span<const std::string> argv, std::size_t word) {
-    if (!is_python(argv[word])) return site_of(kCommands, base_name(argv[word]), argv, word + 1);
+    if (!is_python(argv[word])) {
+        const Site site = site_of(kCommands, base_name(argv[word]), argv, word + 1);
+        return site.role == Role::none ? site_in_runner(argv, word) : site;
+    }
     const PythonModule module = python_module(argv, word);
     Site site = site_of(kModules, module.module, argv, std::min(module.word, argv.size()));
     if (module.script > 0)  // `python /path/torchrun`

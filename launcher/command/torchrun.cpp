@@ -120,6 +120,12 @@ std::string host_part(const std::string& endpoint) {
     return port ? endpoint.substr(0, colon) : endpoint;
 }
 
+/// `tune run RECIPE`: only a word in front of the recipe makes torchtune call torchrun
+/// (torchtune/_cli/run.py, _is_distributed_args).
+bool runs_alone(const Site& site, const Scan& scan) {
+    return site.kind == "tune" && scan.program == site.first;
+}
+
 Command read_counts(Command command, const Scan& scan, const Environment& environment) {
     const bool standalone = flag_of(scan, environment, Meaning::standalone, "STANDALONE");
     const std::string nodes = value_of(scan, environment, Meaning::nodes, "NNODES").value_or("1");
@@ -146,7 +152,7 @@ std::optional<LauncherOptions> inner_options(const Command& command, const Site&
     if (site.kind != "torchrun" && site.kind != "tune")
         return python_launcher_options(command, site, environment, host);
     const Scan scan = scan_options(command.argv, site.first, command.argv.size(), kTorchrunTable);
-    if (!scan_problem(scan, site).empty()) return std::nullopt;
+    if (!scan_problem(scan, site).empty() || runs_alone(site, scan)) return std::nullopt;
     return LauncherOptions{"torchrun", scan.given};
 }
 
@@ -160,6 +166,14 @@ Command recognise_torchrun(Command command, const Site& site, const Environment&
     const Scan scan = scan_options(command.argv, site.first, command.argv.size(), kTorchrunTable);
     if (const std::string problem = scan_problem(scan, site); !problem.empty())
         return export_only(std::move(command), problem);
+    if (runs_alone(site, scan)) {
+        command.family = "torchtune";
+        command.program_at = {scan.program};
+        command.job.nodes = command.job.ranks_per_node = 1;
+        return export_only(
+            std::move(command),
+            "without torchrun's options torchtune runs the recipe in its own process");
+    }
     command.launchers.push_back({"torchrun", scan.given});
     command = read_counts(std::move(command), scan, environment);
     command.job.user_binds = command.job.binding_given =

@@ -81,8 +81,8 @@ bool is_for_launcher(const std::string& name) {
 
 /// Whose variables tell the ranks of a launcher their place (rank.c).
 std::string rank_source(const std::string& launcher) {
-    for (const char* name :
-         {"accelerate", "colossalai", "fabric", "llamafactory", "swift", "xtuner"})
+    for (const char* name : {"accelerate", "axolotl", "colossalai", "fabric", "llamafactory",
+                             "swift", "trl", "xtuner"})
         if (launcher == name) return "torchrun";
     if (launcher == "deepspeed" || launcher == "composer") return "env";
     return launcher == "horovodrun" ? "horovod" : launcher;

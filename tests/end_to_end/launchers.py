@@ -123,19 +123,26 @@ class FrontEnds(Case):
     FRONT_END = """
 import os, subprocess, sys
 count = os.environ.get("NPROC_PER_NODE", "2")
-words = ["torchrun", "--nproc_per_node", count, "--master_port", os.environ["MASTER_PORT"], "t.py", *sys.argv[2:]]
+words = ["torchrun", "--nproc_per_node", count, "--master_port", os.environ["MASTER_PORT"], "t.py",
+         *[word for word in sys.argv[2:] if not word.startswith("-")]]
 sys.exit(subprocess.run(words, env=os.environ.copy()).returncode)
+"""
+
+    RUNNER = """
+import runpy, sys
+sys.argv = sys.argv[3:]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
 
     def setUp(self):
         super().setUp()
         with open("/usr/bin/torchrun", encoding="ascii") as file:
             interpreter = file.readline().rstrip()
-        for name in ("llamafactory-cli", "swift", "xtuner"):
+        for name in ("llamafactory-cli", "swift", "xtuner", "axolotl", "trl", "coverage"):
             path = os.path.join(self.work, "bin", name)
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "w", encoding="ascii") as file:
-                file.write(interpreter + self.FRONT_END)
+                file.write(interpreter + (self.RUNNER if name == "coverage" else self.FRONT_END))
             os.chmod(path, 0o755)
         with open(os.path.join(self.work, "t.py"), "w", encoding="ascii") as file:
             file.write("import os, sys\nsys.stdout.write(os.environ['RANK'] + sys.argv[1] + '\\n')\n"
@@ -148,7 +155,11 @@ sys.exit(subprocess.run(words, env=os.environ.copy()).returncode)
 
     def test_their_ranks_are_recorded(self):
         for words, variables in ((["llamafactory-cli", "train"], {}), (["swift", "sft"], {"NPROC_PER_NODE": "2"}),
-                                 (["xtuner", "train"], {"NPROC_PER_NODE": "2"})):
+                                 (["xtuner", "train"], {"NPROC_PER_NODE": "2"}),
+                                 (["axolotl", "train", "--launcher=torchrun"], {}),
+                                 (["trl", "sft", "--num_processes=2"], {}),
+                                 (["coverage", "run", "-m", "torch.distributed.run", "--nproc_per_node=2",
+                                   f"--master_port={harness.free_port()}", "t.py"], {})):
             with self.subTest(words=words):
                 bare, done = self.run_both([*words, "x"], **variables)
                 self.assertEqual((bare.returncode, sorted(bare.stdout.split())), (0, [b"0x", b"1x"]), bare)

@@ -55,6 +55,8 @@ tests::FakeHost golden_host() {
     host.files["one.yaml"] = "distributed_type: 'NO'\nnum_processes: 1\n";
     host.files["eight.yaml"] = "distributed_type: MULTI_GPU\nnum_machines: 1\nnum_processes: 8\n";
     host.files["aws.yaml"] = "compute_environment: AMAZON_SAGEMAKER\n";
+    host.files["ray.yml"] = "base_model: m\nuse_ray: true\n";
+    host.files["trl.yaml"] = "model_name_or_path: m\nnum_processes: 4\n";
     host.files["rankfile"] = "rank 0=node-a slot=0\n";
     host.files["train.sh"] = "torchrun train.py\n";
     host.files["gpus.yaml"] = "distributed_type: MULTI_GPU\ngpu_ids: 6,7\nnum_processes: 2\n";
