@@ -177,7 +177,7 @@ LeftOut find_left_out(Prepared& prepared, const Environment& inner, const FillOp
 /// What is left out of torchrun's options, and no more.
 bool is_left_out(const env::Finding& finding) {
     return finding.id == "rendezvous-missing" || finding.id == "node-rank-missing" ||
-           finding.id == "torchrun-alone-per-node";
+           finding.id == "launcher-alone-per-node";
 }
 
 bool has_finding(const Prepared& prepared, const env::Finding& finding) {

@@ -18,10 +18,19 @@ void read_srun(LaunchLine& line) {
     const auto nodes =
         said(line.srun, line.environment, {"N", "nodes"}, {"SLURM_NNODES", "SLURM_JOB_NUM_NODES"});
     const auto tasks = said(line.srun, line.environment, {"n", "ntasks"}, {"SLURM_NTASKS"});
+    const auto per_node =
+        said(line.srun, line.environment, {"ntasks-per-node", "tasks-per-node"}, {});
+    // Of the script's number of tasks and an option for nodes it is not certain which wins.
+    const auto count = [](const auto& one) {
+        return one ? one->count().value_or(0) : 1;  // one task a node
+    };
+    const bool both = tasks && !tasks->option && nodes && nodes->option;
+    const bool agree = both && count(nodes) < 1 << 16 && count(per_node) < 1 << 15 &&
+                       tasks->count() == count(nodes) * count(per_node);
     const auto by_name =
         said(line.srun, line.environment, {"w", "nodelist", "F", "nodefile"}, {"SLURM_HOSTFILE"});
     if (said(line.srun, line.environment, {"ntasks-per-gpu"}, {"SLURM_NTASKS_PER_GPU"}) ||
-        (tasks && !tasks->option && nodes && nodes->option)) {  // which of them wins is not certain
+        (both && !agree)) {
         if (nodes) line.nodes = nodes->count();
         if (nodes) line.nodes_words = nodes->words;
         return;
@@ -38,8 +47,6 @@ void read_srun(LaunchLine& line) {
     }
     if (line.nodes && line.tasks && *line.tasks % *line.nodes == 0)
         line.tasks_per_node = *line.tasks / *line.nodes;
-    const auto per_node =
-        said(line.srun, line.environment, {"ntasks-per-node", "tasks-per-node"}, {});
     if (!tasks && per_node) line.tasks_per_node = per_node->count();
     if (!tasks && !per_node) {  // srun starts one task a node unless it was told otherwise
         const auto site = said(nullptr, line.environment, {}, {"SLURM_NTASKS_PER_NODE"});

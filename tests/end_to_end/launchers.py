@@ -311,6 +311,23 @@ class DryRun(Case):
                 self.assertIn(way, line)
                 self.assertEqual(b"PYTHON_EXEC=" in done.stdout, way == b"PYTHON_EXEC", done.stdout)
 
+    def test_what_each_nodes_toporun_fills_in_is_no_fault_of_the_line(self):
+        for name in ("srun", "torchrun", "accelerate"):
+            with open(os.path.join(self.work, name), "w", encoding="ascii") as file:
+                file.write("#!/usr/bin/python3\n")
+            os.chmod(os.path.join(self.work, name), 0o755)
+        allocation = {"SLURM_JOB_ID": "5", "SLURM_NNODES": "2", "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_NTASKS": "2"}
+        alone = b"[launcher-alone-per-node]"
+        for command, variables, wanted in (
+                ("srun -N2 --ntasks-per-node=1 torchrun t.py", {}, b"nothing found"),
+                ("srun -N2 --ntasks-per-node=1 torchrun t.py", allocation, b"nothing found"),
+                ("srun torchrun t.py", allocation, b"nothing found"),
+                ("srun torchrun --standalone t.py", allocation, alone), ("srun accelerate launch t.py", allocation, alone)):
+            with self.subTest(command=command, variables=variables):
+                done = self.run_command([TOPORUN, "--preflight-only", *command.split()],
+                                        env=self.variables(PATH=f"{self.work}:/usr/bin:/bin", **variables))
+                self.assertIn(wanted, done.stdout)
+
     def test_variables_in_front_get_a_hint(self):
         done = self.run_command([TOPORUN, "--dry-run", "NCCL_DEBUG=INFO", "torchrun", "t.py"])
         self.assertEqual(done.returncode, 127, done)

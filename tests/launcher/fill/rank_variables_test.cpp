@@ -224,7 +224,8 @@ TEST_CASE("TF_CONFIG where it is asked for") {
           R"(TF_CONFIG={"cluster":{"worker":["localhost:20001","localhost:20002"]},)"
           R"("task":{"type":"worker","index":{rank}}})");
     CHECK(config("python t.py", step_task(2, 1, 1, {{"TF_CONFIG", "{}"}})).empty());
-    CHECK(config("python t.py", step_task(2, 1, 1, {{"SLURM_STEP_NODELIST", "n[1-2]\xff"}})).empty());
+    CHECK(
+        config("python t.py", step_task(2, 1, 1, {{"SLURM_STEP_NODELIST", "n[1-2]\xff"}})).empty());
     for (const auto& [line, environment] : std::vector<std::pair<std::string, Environment>>{
              {"python t.py", step_task(2, 2, 2, {{"SLURM_DISTRIBUTION", "cyclic"}})},
              {"mpirun -np 4 -H node-b:2,node-c:2 python t.py", {}},

@@ -5,6 +5,7 @@
 
 #include "launch_lines.hpp"
 #include "launcher/command/step.hpp"
+#include "launcher/preflight/launch_line.hpp"
 
 namespace toporun::launcher {
 namespace {
@@ -167,6 +168,19 @@ TEST_CASE("more ranks than Open MPI has slots") {
     });
     CHECK(tasks_on_all_nodes("2(x3),1") == 7);
     CHECK_FALSE(tasks_on_all_nodes("x"));
+}
+
+TEST_CASE("the script's number of tasks and an option for nodes") {
+    const auto tasks_of = [](const std::string& line, const std::string& tasks) {
+        const Environment environment = batch(2, {{"SLURM_NTASKS", tasks}});
+        const Command command = recognise(split(line, ' '), environment, FakeHost());
+        return read_launch_line(command, environment).tasks.value_or(-1);
+    };
+    CHECK(tasks_of("srun -N2 torchrun t.py", "2") == 2);
+    CHECK(tasks_of("srun -N2 --ntasks-per-node=4 torchrun t.py", "8") == 8);
+    CHECK(tasks_of("srun -N2 torchrun t.py", "8") == -1);  // which of them wins is not certain
+    CHECK(tasks_of("srun -N2 --ntasks-per-node=1 torchrun t.py", "8") == -1);
+    CHECK(tasks_of("srun torchrun t.py", "8") == 8);
 }
 
 TEST_CASE("tasks of a node in Slurm's run-length form") {
