@@ -217,6 +217,17 @@ Site site_in_runner(std::span<const std::string> argv, std::size_t word) {
     return {};
 }
 
+/// The known module whose file this is (`/path/torch/distributed/run.py`); "" = none.
+std::string module_of_file(const std::string& path) {
+    for (const Known& known : kModules) {
+        std::string file = "/" + std::string(known.name) + ".py";
+        if (file.find('.') + 3 == file.size()) continue;  // no package: any file may have its name
+        std::replace(file.begin(), file.end() - 3, '.', '/');
+        if (path.ends_with(file)) return std::string(known.name);
+    }
+    return {};
+}
+
 Site site_at(std::span<const std::string> argv, std::size_t word) {
     if (!is_python(argv[word])) {
         const Site site = site_of(kCommands, base_name(argv[word]), argv, word + 1);
@@ -224,8 +235,12 @@ Site site_at(std::span<const std::string> argv, std::size_t word) {
     }
     const PythonModule module = python_module(argv, word);
     Site site = site_of(kModules, module.module, argv, std::min(module.word, argv.size()));
-    if (module.script > 0)  // `python /path/torchrun`
+    if (site.role == Role::none && !module.module.empty())  // `python -m coverage run -m ...`
+        site = site_in_runner(argv, std::min(module.word, argv.size()) - 1);
+    if (module.script > 0)  // `python /path/torchrun`, `python /path/torch/distributed/run.py`
         site = site_of(kCommands, base_name(argv[module.script]), argv, module.script + 1);
+    if (site.role == Role::none && module.script > 0)
+        site = site_of(kModules, module_of_file(argv[module.script]), argv, module.script + 1);
     site.module = true;
     return site;
 }
