@@ -123,6 +123,7 @@ constexpr std::array kModules = {
     Known{"sglang.launch_server", "sglang", Role::server},
     Known{"vllm.entrypoints.openai.api_server", "vllm", Role::server},
     Known{"vllm.entrypoints.api_server", "vllm", Role::server},
+    Known{"vllm.entrypoints.cli.main", "vllm", Role::server, "serve"},
     Known{"lmdeploy", "lmdeploy", Role::server, "serve"},
 };
 
