@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 
 #include "base/error.hpp"
@@ -21,6 +22,28 @@ namespace {
 
 constexpr std::size_t kMostReportBytes = 16u << 20;
 constexpr std::chrono::milliseconds kTurnPause{10};
+/// Tasks that never came, or were killed, leave the place behind: no run of that age goes on there.
+constexpr std::time_t kOldSeconds = 14 * 24 * 3600;
+
+std::string start_of_names() {
+    return fmt::format("toporun-{}-", ::geteuid());
+}
+
+/// Removes places beside `own` in which nothing has changed for long.
+void remove_old(const std::filesystem::path& own) {
+    std::error_code error;
+    for (std::filesystem::directory_iterator entry(own.parent_path(), error), end;
+         !error && entry != end; entry.increment(error)) {
+        const std::filesystem::path& path = entry->path();
+        struct stat info {};
+        if (path == own || !path.filename().string().starts_with(start_of_names()) ||
+            ::lstat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) ||
+            info.st_uid != ::geteuid() || ::time(nullptr) - info.st_mtime < kOldSeconds)
+            continue;
+        std::error_code ignored;
+        std::filesystem::remove_all(path, ignored);
+    }
+}
 
 /// In the first directory that every task of the node finds by the same rule.
 std::string meeting_path(const JobPlace& place, const std::string& run_directory,
@@ -33,7 +56,7 @@ std::string meeting_path(const JobPlace& place, const std::string& run_directory
     std::replace(job.begin(), job.end(), '/', '_');
     struct stat info {};
     if (::stat(run_directory.c_str(), &info) != 0) info = {};
-    return fmt::format("{}/toporun-{}-{}-{}-{}-{:x}-{:x}", parent, ::geteuid(), job, place.node,
+    return fmt::format("{}/{}{}-{}-{}-{:x}-{:x}", parent, start_of_names(), job, place.node,
                        letters, info.st_dev, info.st_ino);
 }
 
@@ -78,7 +101,10 @@ TaskMeeting::Claim TaskMeeting::claim() {
     const std::string name = path_ + "/" + claim_name(place_.local_task);
     const Descriptor file(
         ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (file) return Claim::made;
+    if (file) {
+        remove_old(path_);
+        return Claim::made;
+    }
     return errno == EEXIST ? Claim::taken : Claim::impossible;
 }
 

@@ -18,6 +18,7 @@
 #include "launcher/process/node_check.hpp"
 #include "launcher/process/run_directory.hpp"
 #include "launcher/process/task_meeting.hpp"
+#include "variable.hpp"
 
 namespace toporun::launcher {
 namespace {
@@ -121,6 +122,29 @@ TEST_CASE("the tasks of a node make one file, and their meeting place is gone") 
     CHECK(report["node_reports"][0]["tasks_ended"] == 3);
     CHECK(report["node_reports"][1]["tasks_ended"] == 3);
     CHECK_FALSE(fs::exists(meeting_of(run.path(), task_of(0, 2, 3))));
+}
+
+TEST_CASE("places of tasks that never came go with time") {
+    const TemporaryDirectory run, temporary;
+    const tests::Variable parent("TMPDIR", temporary.path().c_str());
+    const auto age = [](const std::string& path, int days) {
+        fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::hours(24 * days));
+    };
+    const JobPlace first = task_of(0, 1, 2);
+    const auto start = [&](int number) {
+        const JobPlace place = task_of(0, 1, 2);
+        TaskMeeting meeting(place, run.path().string(), run_letters(place, number));
+        REQUIRE(meeting.claim() == TaskMeeting::Claim::made);
+        return meeting.path();
+    };
+    const std::string old = start(1), young = start(2), foreign = temporary.path() / "toporun-x";
+    fs::create_directory(foreign);
+    age(old, 15);
+    age(young, 13);
+    age(foreign, 99);
+    const std::string now = start(3);
+    CHECK_FALSE(fs::exists(old));
+    for (const std::string& path : {young, now, foreign}) CHECK(fs::exists(path));
 }
 
 TEST_CASE("a task that never ends leaves the others' report") {

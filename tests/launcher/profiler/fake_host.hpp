@@ -14,28 +14,12 @@
 
 #include "files.hpp"
 #include "launcher/profiler/nccl_abi.hpp"
+#include "variable.hpp"
 
 /// A host that calls the plugin as NCCL does, without NCCL.
 namespace toporun::tests {
 
 inline void no_logger(int, unsigned long, const char*, int, const char*, ...) {}
-
-/// An environment variable for the length of a scope; nullptr = unset.
-class Variable {
-  public:
-    Variable(const char* name, const char* value) : name_(name) {
-        if (const char* old = std::getenv(name)) old_ = old, had_ = true;
-        value != nullptr ? setenv(name, value, 1) : unsetenv(name);
-    }
-    ~Variable() { had_ ? setenv(name_, old_.c_str(), 1) : unsetenv(name_); }
-    Variable(const Variable&) = delete;
-    Variable& operator=(const Variable&) = delete;
-
-  private:
-    const char* name_;
-    std::string old_;
-    bool had_ = false;
-};
 
 /// The plugin, loaded from a copy of its own: each test has a plugin that has seen nothing yet.
 class Plugin {
