@@ -21,6 +21,7 @@
 #include "launcher/cli/opening_lines.hpp"
 #include "launcher/cli/prepare.hpp"
 #include "launcher/command/job_place.hpp"
+#include "launcher/command/node_share.hpp"
 #include "launcher/command/prefixes.hpp"
 #include "launcher/process/held_directory.hpp"
 #include "launcher/process/observer.hpp"
@@ -166,8 +167,11 @@ int run_command(const Arguments& arguments, const InheritedSignals& inherited,
                 const Console& given_console) {
     const Environment environment = own_environment();
     const JobPlace step_place = job_place(environment);
-    // Of the toporuns of a step one speaks; what the others have to say is in the report.
-    const Console console(given_console.fd(), given_console.quiet() || !step_place.leads());
+    const auto rank = step_place.shared() ? std::nullopt : rank_of_mpi(environment);
+    // Of the toporuns of a step, and of the ranks that another launcher started here, one speaks;
+    // what the others have to say is in the report.
+    const bool speaks = step_place.leads() && (!rank || rank->local_rank == 0);
+    const Console console(given_console.fd(), given_console.quiet() || !speaks);
     const SystemHost host(environment);
     Prepared prepared = prepare(arguments, environment, host, Files::make);
     if (prepared.command.executable.empty())
@@ -206,6 +210,10 @@ int run_command(const Arguments& arguments, const InheritedSignals& inherited,
                 if (word == told && (shell || passes_shell(directory.path))) word += directory.path;
     }
     write_programs(prepared);
+    if (rank)
+        prepared.command.notes.emplace_back(
+            "a launcher starts a toporun for each rank: one in front of the launcher instead binds "
+            "the ranks, fills in their variables and makes one report");
     for (const std::string& line : opening_lines(prepared, directory.shown)) console.say(line);
     if (arguments.explain)
         for (const std::string& line : env::explain_lines(prepared.plan)) console.say(line);

@@ -182,6 +182,20 @@ std::optional<RankOfNode> rank_of_node(const Environment& environment) {
     return RankOfNode{"SLURM_LOCALID", *step->local_task, *step->tasks_here};
 }
 
+std::optional<RankOfNode> rank_of_mpi(const Environment& environment) {
+    constexpr std::string_view kStarters[] = {
+        "mpirun",        "mpiexec",         "orterun",   "orted",          "prterun", "prted",
+        "mpiexec.hydra", "hydra_pmi_proxy", "pmi_proxy", "hydra_bstrap_pr"};  // comm: 15 letters
+    auto rank = rank_of_node(environment);
+    if (!rank) return std::nullopt;
+    const std::string starter = starter_of(*rank);
+    const std::string path = fmt::format("/proc/{}/comm", starter.substr(0, starter.find('-')));
+    const std::string name(trim(detect::Files("").read(path, 64).value_or("")));
+    const bool known = std::any_of(std::begin(kStarters), std::end(kStarters),
+                                   [&](std::string_view one) { return name.starts_with(one); });
+    return known ? rank : std::nullopt;
+}
+
 NodeShare NodeShare::among_ranks(const Environment& environment) {
     NodeShare share;
     const auto rank = rank_of_node(environment);

@@ -20,6 +20,10 @@ struct RankOfNode {
 /// what they tell does not fit together.
 std::optional<RankOfNode> rank_of_node(const Environment& environment);
 
+/// The same where an MPI launcher's process above this one has started it as that rank: variables
+/// that somebody left in a shell do not count.
+std::optional<RankOfNode> rank_of_mpi(const Environment& environment);
+
 /// What the ranks of a node find out once for all: who comes first looks, the others read what it
 /// has found. They meet in
 ///

@@ -274,6 +274,22 @@ class Detections(HydraHelpers, Case):
                 os.remove(calls)
 
 
+class InFrontOfEachRank(Case):
+    def test_one_of_a_node_speaks(self):
+        hint = b"one in front of the launcher instead"
+        for launcher in harness.mpi_launchers(3):
+            with self.subTest(launcher=launcher[0]):
+                done = self.run_command([*launcher, TOPORUN, "sh", "-c", "echo words"])
+                self.assertEqual((done.returncode, done.stdout), (0, b"words\n" * 3), done)
+                self.assertEqual([done.stderr.count(words) for words in (b"ended with 0", hint)], [1, 1], done.stderr)
+
+    def test_variables_that_were_left_in_a_shell_do_not_count(self):
+        left = {"OMPI_COMM_WORLD_LOCAL_RANK": "1", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"}
+        done = self.run_command([TOPORUN, "true"], env=self.variables(**left))
+        self.assertIn(b"ended with 0", done.stderr)
+        self.assertNotIn(b"a launcher starts", done.stderr)
+
+
 class DryRun(Case):
     def test_a_launcher_that_is_not_installed_is_recognised(self):
         done = self.run_command([TOPORUN, "--dry-run", "jsrun", "-n", "2", "true"])
