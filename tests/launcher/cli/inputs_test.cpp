@@ -56,7 +56,11 @@ TEST_CASE("a file that is not there comes with the part of its path that is miss
     const tests::TemporaryDirectory directory;
     const std::string at = directory.path().string();
     const std::string file = directory.write("here.toml", "").string();
-    const std::pair<std::string, std::string> rows[] = {
+    struct Row {
+        std::string path;
+        std::string hint;
+    };
+    const Row rows[] = {
         {at + "/gone.toml", "'gone.toml' is not in '" + at + "'"},
         {at + "/gone/away/x.toml", "'gone' is not in '" + at + "'"},
         {at + "/gone/", "'gone' is not in '" + at + "'"},
@@ -66,13 +70,13 @@ TEST_CASE("a file that is not there comes with the part of its path that is miss
         {file + "/x", ""},  // the system's words say it
         {at, ""},
     };
-    for (const auto& [path, hint] : rows) {
-        CAPTURE(path);
+    for (const Row& row : rows) {
+        CAPTURE(row.path);
         try {
-            read_text_file(path);
+            read_text_file(row.path);
             FAIL("read");
         } catch (const Error& error) {
-            CHECK(error.hint() == hint);
+            CHECK(error.hint() == row.hint);
         }
     }
 }
