@@ -77,6 +77,7 @@ class ObserverLoop {
 
     void run() {
         end_.oom_kills_before = detect::read_oom_kills(detect::Files(""));
+        if (!task_.place.shared()) note_fault(files_.take());
         if (task_.place.leads()) note_fault(files_.write_plan(task_.facts));
         if (task_.place.shared()) note_fault(nodes_.write_start(task_.facts));
         while (!finished_) {

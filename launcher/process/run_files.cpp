@@ -1,6 +1,7 @@
 #include "launcher/process/run_files.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,6 +41,13 @@ RunFiles::RunFiles(const std::string& run_directory) : path_(run_directory) {
     constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
     directory_.reset(::open(path.c_str(), kFlags));
     if (!directory_) fault_ = run_directory + ": " + std::strerror(errno);
+}
+
+std::string RunFiles::take() {
+    // Other errors: a file system without such locks.
+    if (!directory_ || ::flock(directory_.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+        return {};
+    return path_ + ": another run writes its report there too, the last one stays";
 }
 
 /// A path to the held directory.

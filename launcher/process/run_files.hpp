@@ -15,6 +15,10 @@ class RunFiles {
   public:
     explicit RunFiles(const std::string& run_directory);
 
+    /// Marks the directory as this run's until its files are closed; what is wrong where another
+    /// run is at work in it, whose report this one's would replace.
+    std::string take();
+
     /// plan.toml: the choices, before the start.
     std::string write_plan(const RunFacts& facts);
 

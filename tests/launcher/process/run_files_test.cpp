@@ -22,6 +22,20 @@ RunFacts facts_of(const fs::path& directory) {
     return facts;
 }
 
+TEST_CASE("two runs that write to one directory at once") {
+    const TemporaryDirectory run;
+    {
+        RunFiles first(run.path().string()), second(run.path().string());
+        CHECK(first.take().empty());
+        CHECK(first.take().empty());
+        CHECK(second.take() == run.path().string() +
+                                   ": another run writes its report there too, the last one stays");
+    }
+    RunFiles third(run.path().string()), nowhere("");
+    CHECK(third.take().empty());
+    CHECK(nowhere.take().empty());
+}
+
 TEST_CASE("a run leaves its plan, report and two logs") {
     const TemporaryDirectory run;
     const TemporaryDirectory node;
