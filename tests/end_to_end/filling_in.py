@@ -18,7 +18,7 @@ NO_NETWORK = None if shutil.which("ip") and subprocess.run(
 NO_MPIRUN = None if shutil.which("mpirun") else "Open MPI is not installed (mpirun)"
 NO_HYDRA = None if shutil.which("mpiexec.hydra") else "MPICH is not installed (mpiexec.hydra)"
 NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG")
-PRINT = "import os\nprint([os.environ.get(n) for n in %r], flush=True)" % (NAMES,)
+PRINT = "import os, sys\nsys.stdout.write('%%s\\n' %% [os.environ.get(n) for n in %r])" % (NAMES,)
 # The worker's place as torchrun tells it, and what toporun must not leave behind.
 WORKER = """
 import os, torch, torch.distributed as dist

@@ -73,7 +73,8 @@ sys.exit(max(process.wait() for process in running))
 """
 TRAIN = """import os, socket, sys
 rank = os.environ.get("RANK") or os.environ.get("HOROVOD_RANK")
-print(socket.gethostname(), rank, os.environ.get("NCCL_DEBUG"), os.environ.get("OMP_NUM_THREADS"), sys.argv[1:], flush=True)
+words = (socket.gethostname(), rank, os.environ.get("NCCL_DEBUG"), os.environ.get("OMP_NUM_THREADS"), sys.argv[1:])
+sys.stdout.write(" ".join(map(str, words)) + "\\n")  # as a whole, though -u writes pieces
 """
 WORDS = ["train.py", "--x", "a b", "--", "-y"]
 
